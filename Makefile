@@ -1,0 +1,41 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.ready
+# TensorFlow and its log lines are quiet, JAX looks for no accelerator: a run's output is tenure's.
+export TF_CPP_MIN_LOG_LEVEL = 3
+export JAX_PLATFORMS ?= cpu
+
+.PHONY: help setup demo test soak lint bench clean
+
+help: ## Show what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
+
+setup: $(STAMP) ## Make .venv with tenure and everything the tests need
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@touch $(STAMP)
+
+demo: $(STAMP) ## What remains after dispose? The answer in three frameworks
+	@$(BIN)/python examples/what_remains.py
+
+test: $(STAMP) ## Run the tests, with the native parts and without
+	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 -m "not long"
+	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy TENURE_NATIVE=0 $(BIN)/python -m pytest -n 2 -m "not long" tests/lifetime tests/frameworks
+
+soak: $(STAMP) ## Run the long random programs (about an hour)
+	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 -m long --timeout 7200
+
+lint: $(STAMP) ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(STAMP) ## Measure what a scope costs; writes benchmarks/*.md
+	$(BIN)/python benchmarks/scope_cost.py
+
+clean: ## Remove what was made
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,316 @@
+/* Birth hook: tells the scope that owns the running code about every new tensor handle.
+ *
+ * Frameworks make a Python handle by calling tp_alloc of its type. We stand in that slot, so every handle is seen
+ * exactly once, by identity, whatever made it (an op, a conversion, a view, DLPack), and an op that returns its
+ * input unchanged is not mistaken for a birth.
+ *
+ * Two rules keep this safe. The new object is already known to the garbage collector but not yet filled in, so no
+ * collection may run before we return: the collector is off in here. For the same reason no Python code may run in
+ * here: it could switch threads. `births_twin.py` is the readable twin of this file, and its fallback.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#define Py_BUILD_CORE 1
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+#include <string.h>
+
+typedef struct {
+    PyTypeObject *type;
+    allocfunc original;
+    int may_fail; /* whether the framework survives an allocation that fails */
+} Watched;
+
+static Watched *watched = NULL;
+static Py_ssize_t watched_count = 0;
+
+static PyObject *var = NULL;       /* ContextVar: the region that the running context is in */
+static PyObject *generators = NULL; /* dict: frame of a generator -> its regions, outermost first */
+static PyObject *prefixes = NULL;   /* tuple of folders whose frames are not the user's */
+static PyObject *compilers = NULL;  /* tuple of files in which a compiler makes constants of its own */
+static PyObject *files = NULL;      /* dict: file name -> True (the user's), False (a library's), None (a compiler's) */
+static PyObject *s_births, *s_outer, *s_frame, *s_agen, *s_limit, *s_running, *s_check;
+
+static _PyInterpreterFrame *top_frame(void) {
+    PyThreadState *tstate = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030D0000
+    return tstate->current_frame;
+#else
+    return tstate->cframe->current_frame;
+#endif
+}
+
+static PyCodeObject *frame_code(_PyInterpreterFrame *frame) {
+#if PY_VERSION_HEX >= 0x030D0000
+    PyObject *code = frame->f_executable;
+    return code && PyCode_Check(code) ? (PyCodeObject *)code : NULL;
+#elif PY_VERSION_HEX >= 0x030C0000
+    return frame->owner == FRAME_OWNED_BY_CSTACK ? NULL : frame->f_code;
+#else
+    return frame->f_code;
+#endif
+}
+
+static int starts_with_any(const char *name, PyObject *beginnings) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(beginnings); i++) {
+        const char *beginning = PyUnicode_AsUTF8(PyTuple_GET_ITEM(beginnings, i));
+        if (beginning && strncmp(name, beginning, strlen(beginning)) == 0) return 1;
+    }
+    return 0;
+}
+
+/* Borrowed: whose file this is, see `files`. Unknown files are judged by name once. */
+static PyObject *whose(PyObject *file) {
+    PyObject *known = PyDict_GetItemWithError(files, file);
+    if (known) return known;
+    PyErr_Clear();
+    const char *name = PyUnicode_AsUTF8(file);
+    if (!name) { PyErr_Clear(); return Py_True; }
+    PyObject *answer = starts_with_any(name, compilers) ? Py_None : starts_with_any(name, prefixes) ? Py_False : Py_True;
+    if (PyDict_SetItem(files, file, answer) < 0) PyErr_Clear();
+    return answer;
+}
+
+/* Borrowed attribute of a region; regions have __slots__, so their own reference keeps the value alive. */
+static PyObject *slot(PyObject *region, PyObject *name) {
+    PyObject *value = PyObject_GetAttr(region, name);
+    if (!value) { PyErr_Clear(); return Py_None; }
+    Py_DECREF(value);
+    return value;
+}
+
+/* A generator that stands at a `yield` is not running its scope: its consumer is. */
+static int is_suspended(PyObject *region) {
+    PyObject *agen = slot(region, s_agen);
+    if (agen != Py_None) {
+        PyObject *running = PyObject_GetAttr(agen, s_running);
+        if (!running) { PyErr_Clear(); return 0; }
+        int suspended = running != Py_True;
+        Py_DECREF(running);
+        return suspended;
+    }
+    PyObject *frame = slot(region, s_frame);
+    if (frame == Py_None) return 0;
+    PyFrameObject *back = PyFrame_GetBack((PyFrameObject *)frame);
+    Py_XDECREF(back);
+    return back == NULL;
+}
+
+static int has_ended(PyObject *region) { return slot(region, s_births) == Py_None; }
+
+/* The innermost open region of a generator that is on this thread's stack, or NULL. */
+static PyObject *running_generator_region(PyObject *without) {
+    for (_PyInterpreterFrame *frame = top_frame(); frame; frame = frame->previous) {
+        if (!frame_code(frame) || !frame->frame_obj) continue;
+        PyObject *regions = PyDict_GetItemWithError(generators, (PyObject *)frame->frame_obj);
+        if (!regions) { PyErr_Clear(); continue; }
+        for (Py_ssize_t i = PyList_GET_SIZE(regions) - 1; i >= 0; i--) {
+            PyObject *region = PyList_GET_ITEM(regions, i);
+            if (region != without && !has_ended(region)) return region;
+        }
+    }
+    return NULL;
+}
+
+/* Borrowed: the region that owns the code running now, or NULL. */
+static PyObject *resolve(PyObject *without) {
+    PyObject *inherited = NULL;
+    if (PyContextVar_Get(var, Py_None, &inherited) < 0) { PyErr_Clear(); return NULL; }
+    PyObject *region = inherited;
+    Py_DECREF(inherited); /* the context keeps it */
+    while (region != Py_None && (region == without || has_ended(region) || is_suspended(region)))
+        region = slot(region, s_outer);
+    if (PyDict_GET_SIZE(generators)) {
+        PyObject *running = running_generator_region(without);
+        if (running) {
+            for (PyObject *outer = region; outer != Py_None; outer = slot(outer, s_outer))
+                if (outer == running) return region;
+            return running;
+        }
+    }
+    return region == Py_None ? NULL : region;
+}
+
+/* Forget the dead when the list has doubled, so a long scope stays as small as what lives in it. */
+static void compact(PyObject *births, PyObject *region) {
+    Py_ssize_t kept = 0, count = PyList_GET_SIZE(births);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *record = PyList_GET_ITEM(births, i);
+        PyObject *ref = PyTuple_GET_ITEM(record, 0);
+        int alive = ((PyWeakReference *)ref)->wr_object != Py_None;
+        if (!alive) continue;
+        if (kept != i) {
+            PyObject *other = PyList_GET_ITEM(births, kept);
+            PyList_SET_ITEM(births, kept, record);
+            PyList_SET_ITEM(births, i, other);
+        }
+        kept++;
+    }
+    PyObject *limit = PyLong_FromSsize_t(kept * 2 > 256 ? kept * 2 : 256);
+    if (!limit || PyList_SetSlice(births, kept, count, NULL) < 0 || PyObject_SetAttr(region, s_limit, limit) < 0)
+        PyErr_Clear();
+    Py_XDECREF(limit);
+}
+
+static void record(PyObject *region, PyObject *handle) {
+    PyObject *births = slot(region, s_births);
+    if (!PyList_CheckExact(births)) return;
+    PyCodeObject *code = NULL;
+    int lasti = -1;
+    for (_PyInterpreterFrame *frame = top_frame(); frame; frame = frame->previous) {
+        PyCodeObject *candidate = frame_code(frame);
+        PyObject *owner = candidate ? whose(candidate->co_filename) : Py_False;
+        if (owner == Py_None) return; /* a constant of a compiled function lives in the compiler's cache */
+        if (owner == Py_False) continue;
+        code = candidate;
+        lasti = _PyInterpreterFrame_LASTI(frame) * (int)sizeof(_Py_CODEUNIT);
+        break;
+    }
+    PyObject *ref = PyWeakref_NewRef(handle, NULL);
+    PyObject *offset = PyLong_FromLong(lasti);
+    PyObject *entry = ref && offset ? PyTuple_Pack(3, ref, code ? (PyObject *)code : Py_None, offset) : NULL;
+    if (entry && PyList_Append(births, entry) == 0) {
+        PyObject *limit = slot(region, s_limit);
+        if (PyLong_Check(limit) && PyList_GET_SIZE(births) > PyLong_AsSsize_t(limit)) compact(births, region);
+    }
+    Py_XDECREF(entry);
+    Py_XDECREF(ref);
+    Py_XDECREF(offset);
+    PyErr_Clear();
+}
+
+static PyObject *birth(PyTypeObject *type, Py_ssize_t items) {
+    allocfunc original = PyType_GenericAlloc;
+    int may_fail = 0;
+    for (Py_ssize_t i = 0; i < watched_count; i++)
+        if (watched[i].type == type) { original = watched[i].original; may_fail = watched[i].may_fail; break; }
+    PyObject *region = resolve(NULL);
+    if (!region) return original(type, items);
+    Py_INCREF(region);
+    PyObject *check = slot(region, s_check);
+    if (may_fail && check != Py_None) { /* before the new object exists, Python code may run */
+        Py_INCREF(check);
+        PyObject *allowed = PyObject_CallNoArgs(check);
+        Py_DECREF(check);
+        if (!allowed) { Py_DECREF(region); return NULL; }
+        Py_DECREF(allowed);
+    }
+    int collecting = PyGC_Disable();
+    PyObject *handle = original(type, items);
+    if (handle) record(region, handle);
+    if (collecting) PyGC_Enable();
+    Py_DECREF(region);
+    return handle;
+}
+
+static PyObject *py_setup(PyObject *self, PyObject *args) {
+    PyObject *a, *b, *c, *d;
+    if (!PyArg_ParseTuple(args, "OO!O!O!", &a, &PyDict_Type, &b, &PyTuple_Type, &c, &PyTuple_Type, &d)) return NULL;
+    PyObject *fresh = PyDict_New();
+    if (!fresh) return NULL;
+    Py_INCREF(a); Py_XSETREF(var, a);
+    Py_INCREF(b); Py_XSETREF(generators, b);
+    Py_INCREF(c); Py_XSETREF(prefixes, c);
+    Py_INCREF(d); Py_XSETREF(compilers, d);
+    Py_XSETREF(files, fresh);
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_watch(PyObject *self, PyObject *args) {
+    PyObject *type;
+    int may_fail;
+    if (!PyArg_ParseTuple(args, "O!p", &PyType_Type, &type, &may_fail)) return NULL;
+    PyTypeObject *t = (PyTypeObject *)type;
+    if (t->tp_alloc == birth) Py_RETURN_NONE;
+    Py_ssize_t at = 0;
+    while (at < watched_count && watched[at].type != t) at++;
+    if (at == watched_count) {
+        Watched *grown = PyMem_Realloc(watched, (watched_count + 1) * sizeof(Watched));
+        if (!grown) return PyErr_NoMemory();
+        watched = grown;
+        Py_INCREF(type); /* a watched class must not be reused for another while we hold its address */
+        watched[watched_count++].type = t;
+    }
+    watched[at].original = t->tp_alloc;
+    watched[at].may_fail = may_fail;
+    t->tp_alloc = birth;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_unwatch(PyObject *self, PyObject *unused) {
+    for (Py_ssize_t i = 0; i < watched_count; i++)
+        if (watched[i].type->tp_alloc == birth) watched[i].type->tp_alloc = watched[i].original;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_current(PyObject *self, PyObject *without) {
+    PyObject *region = resolve(without);
+    if (!region) Py_RETURN_NONE;
+    Py_INCREF(region);
+    return region;
+}
+
+/* Adds to counts[i] the references that one frame's locals, cells included, have to objects[i]. */
+static void count_frame(_PyInterpreterFrame *frame, PyObject *objects, Py_ssize_t *counts) {
+    PyCodeObject *code = frame_code(frame);
+    if (!code) return;
+    for (int i = 0; i < code->co_nlocalsplus; i++) {
+        PyObject *local = frame->localsplus[i];
+        if (!local) continue;
+        if (PyCell_Check(local)) local = PyCell_GET(local);
+        for (Py_ssize_t j = 0; local && j < PyList_GET_SIZE(objects); j++)
+            if (PyList_GET_ITEM(objects, j) == local) counts[j]++;
+    }
+}
+
+/* How many references running frames have to each object, without the copies that reading f_locals would make. */
+static PyObject *py_local_references(PyObject *self, PyObject *args) {
+    PyObject *objects;
+    int everywhere;
+    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &objects, &everywhere)) return NULL;
+    Py_ssize_t count = PyList_GET_SIZE(objects);
+    Py_ssize_t *counts = PyMem_Calloc(count + 1, sizeof(Py_ssize_t));
+    if (!counts) return PyErr_NoMemory();
+    PyThreadState *mine = PyThreadState_Get();
+    PyThreadState *state = everywhere ? PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(mine)) : mine;
+    for (; state; state = everywhere ? PyThreadState_Next(state) : NULL) {
+#if PY_VERSION_HEX >= 0x030D0000
+        _PyInterpreterFrame *frame = state->current_frame;
+#else
+        _PyInterpreterFrame *frame = state->cframe ? state->cframe->current_frame : NULL;
+#endif
+        for (; frame; frame = frame->previous) count_frame(frame, objects, counts);
+    }
+    PyObject *result = PyList_New(count);
+    for (Py_ssize_t i = 0; result && i < count; i++) {
+        PyObject *number = PyLong_FromSsize_t(counts[i]);
+        if (!number) { Py_CLEAR(result); break; }
+        PyList_SET_ITEM(result, i, number);
+    }
+    PyMem_Free(counts);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"local_references", py_local_references, METH_VARARGS,
+     "local_references(objects, everywhere): references to each from locals of this thread's, or all, running frames"},
+    {"setup", py_setup, METH_VARARGS, "setup(var, generators, prefixes, compilers)"},
+    {"watch", py_watch, METH_VARARGS, "watch(type, may_fail): report births of this class"},
+    {"unwatch", py_unwatch, METH_NOARGS, "unwatch(): give every class its own allocator back"},
+    {"current", py_current, METH_O, "current(without): the region that owns the running code"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "tenure_births", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit_tenure_births(void) {
+    s_births = PyUnicode_InternFromString("births");
+    s_outer = PyUnicode_InternFromString("outer");
+    s_frame = PyUnicode_InternFromString("frame");
+    s_agen = PyUnicode_InternFromString("agen");
+    s_limit = PyUnicode_InternFromString("limit");
+    s_running = PyUnicode_InternFromString("ag_running");
+    s_check = PyUnicode_InternFromString("check");
+    if (!s_births || !s_outer || !s_frame || !s_agen || !s_limit || !s_running || !s_check) return NULL;
+    return PyModule_Create(&module);
+}

@@ -1,0 +1,1 @@
+"""What the facts of a run mean: who holds a tensor, what leaks, what makes the peak."""

@@ -1,0 +1,85 @@
+"""One look over the whole heap for what the collector does not list: NumPy arrays, and the containers of nothing else.
+
+Arrays are unknown to the collector, and so are tuples and dicts in which there are only such things. Both are found as
+what listed objects refer to.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+_CHUNK = 20_000
+
+
+class Census:
+    """Arrays, storages, and the unlisted containers of arrays. Everything is kept until `clear`."""
+
+    def __init__(self, more: Iterable[object]) -> None:
+        numpy: Any = sys.modules.get("numpy")
+        self._array: Any = getattr(numpy, "ndarray", None)
+        self._containers: list[Any] = []
+        self.keep: list[Any] = []
+        self._seen: dict[int, bool] = {}
+        self._kinds = frozenset({dict, tuple, *_family(self._array)}) if self._array is not None else frozenset[type]()
+        objects = gc.get_objects() if self._array is not None else []
+        for start in range(0, len(objects), _CHUNK):
+            chunk = objects[start : start + _CHUNK]
+            self._look([thing for thing in gc.get_referents(*chunk) if type(thing) in self._kinds])
+            # Subclasses of arrays are listed themselves.
+            self._look([thing for thing in chunk if type(thing) in self._kinds and type(thing) not in (dict, tuple)])
+        self._look([thing for thing in more if type(thing) in self._kinds])
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self.keep.clear()
+        self._containers.clear()
+
+    @property
+    def own(self) -> tuple[int, int]:
+        """The ids of the lists in which things are kept."""
+        return id(self.keep), id(self._containers)
+
+    def holding(self, ids: set[int]) -> list[Any]:
+        """The unlisted containers, and arrays of objects, that directly hold one of these."""
+        return [thing for thing in self._containers if not ids.isdisjoint(map(id, contents(thing)))]
+
+    def _look(self, things: list[Any]) -> bool:
+        """Take down the arrays among these and in these; whether there were any."""
+        found = False
+        for thing in things:
+            if id(thing) in self._seen:
+                found = found or self._seen[id(thing)]
+                continue
+            kind = type(thing)
+            if kind is dict or kind is tuple:
+                if gc.is_tracked(thing):
+                    continue
+                self._seen[id(thing)] = False
+                inside = [part for part in gc.get_referents(thing) if type(part) in self._kinds]
+                if not (inside and self._look(inside)):
+                    continue
+                self._containers.append(thing)
+            else:
+                self.keep.append(thing)
+                if self._array.dtype.__get__(thing).kind == "O":
+                    self._containers.append(thing)
+            self._seen[id(thing)] = found = True
+        return found
+
+
+def contents(thing: Any) -> list[Any]:
+    """What an object refers to: what the collector sees, or the elements of an array of objects."""
+    array: Any = getattr(sys.modules.get("numpy"), "ndarray", ())
+    if not issubclass(type(thing), array):
+        return gc.get_referents(thing)
+    flat: list[Any] = array.ravel(array.view(thing, array)).tolist() if array.dtype.__get__(thing).kind == "O" else []
+    return gc.get_referents(thing) + flat
+
+
+def _family(kind: type) -> Iterable[type]:
+    yield kind
+    for below in type.__subclasses__(kind):
+        yield from _family(below)

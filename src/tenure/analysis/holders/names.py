@@ -1,0 +1,117 @@
+"""A chain of objects as the user would write it: `model.layers[2].weight`, `cache['k']`, `generator batches() local x`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from tenure.analysis.holders import code_names, plain
+from tenure.model import Link
+
+_MODULE_PARTS = ("_modules", "_parameters", "_buffers")
+_CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+
+# From position `at` in the chain: the links to tell, and how many objects further they lead.
+Step = tuple[tuple[Link, ...], int]
+
+
+class Namer:
+    """Names chains; `known` gives a variable's name for an object that is used as a key."""
+
+    def __init__(self, known: Callable[[object], str | None]) -> None:
+        self._known = known
+
+    def links(self, chain: list[object], told: dict[int, tuple[Link, ...]]) -> list[Link]:
+        """The links of a chain; `told[i]` are links that are known already for the step from object i to the next."""
+        found: list[Link] = []
+        at = 0
+        while at < len(chain) - 1:
+            links, steps = (told[at], 1) if told.get(at) else self._step(chain, at)
+            for link in links:
+                found.append(_after(found[-1], link) if found else link)
+            at += max(1, min(steps, len(chain) - 1 - at))
+        return found
+
+    def start(self, thing: object) -> tuple[Link, ...]:
+        """The first link of a path that begins with an object that nothing named holds."""
+        if code_names.tells_itself(thing):
+            return ()
+        return (Link(plain.class_name(type(thing)), "object"),)
+
+    def _step(self, chain: list[object], at: int) -> Step:
+        owner, value = chain[at], chain[at + 1]
+        special = code_names.step(chain, at)
+        if special is not None:
+            return special
+        if plain.is_a(owner, type):
+            return self._attribute(chain, at, value) or ((Link(f"<{plain.class_name(type(value))}>", "object"),), 1)
+        return (
+            (self._attribute(chain, at, value) if type(owner) not in _CONTAINERS else None)
+            or self._item(owner, value)
+            or _slot(owner, value)
+            or ((Link(f"<{plain.class_name(type(owner))}>", "object"),), 1)
+        )
+
+    def _attribute(self, chain: list[object], at: int, value: object) -> Step | None:
+        """`.name`, whether the collector shows the instance's dict in between or not."""
+        owner = chain[at]
+        if plain.is_a(owner, type):
+            space: Any = value if type(value) is dict else None
+        else:
+            space = plain.attributes(owner)
+        steps = 1
+        if space is not None and space is value and at + 2 < len(chain):
+            value, steps = chain[at + 2], 2
+        found, key = plain.key_of(space, value) if space is not None else (False, None)
+        if not found:
+            return None
+        name = str(key)
+        if type(value) is dict or plain.is_a(value, dict):
+            inner = chain[at + steps + 1] if at + steps + 1 < len(chain) else None
+            if name in _MODULE_PARTS and inner is not None:
+                _, part = plain.key_of(value, inner)  # type: ignore[arg-type]
+                shown = f"[{part}]" if str(part).isdigit() else f".{part}"
+                return (Link(shown, "attribute"),), steps + 1
+            if name.endswith("_hooks") and inner is not None:
+                return (Link(name.strip("_").removesuffix("s").replace("_", " "), "hook"),), steps + 1
+        return (Link(f".{name}", "attribute"),), steps
+
+    def _item(self, owner: Any, value: object) -> Step | None:
+        if plain.is_a(owner, dict):
+            return self._entry(owner, value)
+        if plain.is_a(owner, (list, tuple, deque)):
+            items: list[Any] = list(list.__iter__(owner) if plain.is_a(owner, list) else _iterate(owner))
+            index = plain.index_of(items, value)
+            if index is None:
+                return None
+            fields: object = getattr(type(owner), "_fields", None) if plain.is_a(owner, tuple) else None
+            if type(fields) is tuple and index < len(fields):
+                return (Link(f".{fields[index]}", "attribute"),), 1
+            return (Link(f"[{index}]", "item"),), 1
+        if plain.is_a(owner, (set, frozenset)):
+            return (Link("[{…}]", "item"),), 1
+        return None
+
+    def _entry(self, owner: dict[Any, Any], value: object) -> Step | None:
+        found, key = plain.key_of(owner, value)
+        if found:
+            shown = plain.text(key) or self._known(key) or f"<{plain.class_name(type(key))}>"
+            return (Link(f"[{shown}]", "item"),), 1
+        return ((Link("[key]", "key"),), 1) if plain.has_key(owner, value) else None
+
+
+def _iterate(owner: Any) -> Any:
+    return tuple.__iter__(owner) if plain.is_a(owner, tuple) else deque.__iter__(owner)
+
+
+def _slot(owner: object, value: object) -> Step | None:
+    name = plain.slot(owner, value)
+    return None if name is None else ((Link(f".{name}", "attribute"),), 1)
+
+
+def _after(before: Link, link: Link) -> Link:
+    """Repeat a variable's name where `.x` or `[0]` would read as part of something else."""
+    if link.text.startswith((".", "[")) and before.kind in ("closure", "default"):
+        return Link(f"{before.text.split()[2 if before.kind == 'closure' else 1]}{link.text}", link.kind, link.site)
+    return link

@@ -1,0 +1,91 @@
+"""Looking at objects without running their code: no `repr`, `==`, `hash`, properties or `__getattr__` of the user's."""
+
+from __future__ import annotations
+
+import gc
+from types import GetSetDescriptorType, MemberDescriptorType
+from typing import Any
+
+_ATOMS = (str, int, float, bool, complex, bytes, type(None))
+_LONGEST = 40
+
+
+def is_a(thing: object, kind: type | tuple[type, ...]) -> bool:
+    """isinstance that does not ask a proxy's `__class__`."""
+    return issubclass(type(thing), kind)
+
+
+def class_name(kind: type) -> str:
+    """A class's name, whatever its metaclass says."""
+    return str(type.__dict__["__qualname__"].__get__(kind)).replace("<locals>.", "")
+
+
+def module_name(kind: type) -> str:
+    """The name of the module that a class says it is from."""
+    found: object = type.__dict__["__module__"].__get__(kind)
+    return found if type(found) is str else ""
+
+
+def attributes(thing: object) -> dict[str, object] | None:
+    """The instance's own `__dict__`, unless its class computes it."""
+    for kind in type(thing).__mro__:
+        getter = type.__dict__["__dict__"].__get__(kind).get("__dict__")
+        if getter is not None:
+            if type(getter) not in (GetSetDescriptorType, MemberDescriptorType):
+                return None
+            found: object = getter.__get__(thing)
+            return found if type(found) is dict else None
+    return None
+
+
+def slot(thing: object, value: object) -> str | None:
+    """The name of the slot of `thing` that holds `value`."""
+    for kind in type(thing).__mro__:
+        for name, member in list(type.__dict__["__dict__"].__get__(kind).items()):
+            if type(member) is not MemberDescriptorType:
+                continue
+            try:
+                found: object = member.__get__(thing)
+            except AttributeError:  # a slot that is empty
+                continue
+            if found is value:
+                return str(name)
+    return None
+
+
+def key_of(space: dict[Any, Any], value: object) -> tuple[bool, object]:
+    """Whether `value` is a value of this dict, and under which key; public names go before private ones."""
+    keys: list[object] = [key for key, found in list(dict.items(space)) if found is value]
+    if not keys:
+        return False, None
+    return True, next((key for key in keys if not (type(key) is str and key.startswith("_"))), keys[0])
+
+
+def has_key(space: dict[Any, Any], value: object) -> bool:
+    """Whether `value` itself is a key of this dict."""
+    return any(key is value for key in list(dict.keys(space)))
+
+
+def index_of(items: list[Any] | tuple[Any, ...], value: object) -> int | None:
+    """The first position of `value` itself."""
+    return next((index for index, found in enumerate(items) if found is value), None)
+
+
+def text(key: object) -> str | None:
+    """A dict's key as the user writes it, if it is plain data."""
+    kind = type(key)
+    if kind in _ATOMS:
+        shown = repr(key)
+    elif kind is tuple:
+        inner = [text(part) or f"<{class_name(type(part))}>" for part in key]  # type: ignore[attr-defined]
+        shown = f"({', '.join(inner)}{',' if len(inner) == 1 else ''})"
+    elif is_a(key, type):
+        shown = class_name(key)  # type: ignore[arg-type]
+    else:
+        return None
+    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
+
+
+def refers(thing: object, value: object) -> bool:
+    """Whether the collector sees a reference from one to the other."""
+    return any(found is value for found in gc.get_referents(thing))

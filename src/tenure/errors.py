@@ -1,0 +1,71 @@
+"""Every exception of tenure, with the words it says: what happened, why, and what to write instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tenure.model import Site, TensorInfo
+
+
+class TenureError(Exception):
+    """The base of every error that tenure raises."""
+
+
+class TensorReleased(TenureError, RuntimeError):
+    """A tensor was used after its end."""
+
+    def __init__(self, message: str, tensor: TensorInfo | None = None, used: Site | None = None) -> None:
+        super().__init__(message)
+        self.tensor = tensor
+        self.used = used
+
+
+class ScopeError(TenureError, RuntimeError):
+    """A scope was used in a way that has no meaning: entered twice, left out of order, or absent."""
+
+
+class CapExceeded(TenureError, MemoryError):
+    """A scope holds more bytes than its `cap` allows."""
+
+
+class Unsupported(TenureError, TypeError):
+    """tenure was asked for something that this object or this framework cannot do."""
+
+
+_FIXES = {
+    "scope exit": "return it from the scope, or say tenure.keep(x) before the scope ends, or make it outside the scope",
+    "dispose": "move tenure.dispose(x) behind the last use, or keep a copy of what you need before it",
+    "delete": "move x.delete() behind the last use, or keep a copy (jnp.copy(x)) before it",
+    "donate": "rebind the name to the result (x = f(x)), or take it out of donate_argnums",
+}
+
+
+def epitaph(tensor: TensorInfo) -> str:
+    """One line for an ended tensor: what it was, and where and by what it ended."""
+    by = f"exit of scope {tensor.scope!r}" if tensor.cause == "scope exit" else tensor.cause
+    return f"<ended {tensor.label}: by {by}" + (f" at {tensor.ended.short}>" if tensor.ended else ">")
+
+
+def released(tensor: TensorInfo, op: str, used: Site | None) -> TensorReleased:
+    """The error for using `tensor` in `op` after its end."""
+    from tenure import sites
+
+    used = used or sites.here()
+    lines = [f"{tensor.label} was used after its end" + (f", by {op}" if op else "")]
+    lines.append(f"  born:  {_place(tensor.born)}")
+    lines.append(f"  ended: {_end(tensor)}")
+    lines.append(f"  used:  {_place(used)}")
+    lines.append(f"  fix:   {_FIXES.get(tensor.cause, _FIXES['dispose'])}")
+    return TensorReleased("\n".join(lines), tensor, used)
+
+
+def _end(tensor: TensorInfo) -> str:
+    by = {"scope exit": f"by the exit of scope {tensor.scope!r}"}.get(tensor.cause, f"by {tensor.cause or 'somebody'}")
+    return f"{by} at {_place(tensor.ended)}" if tensor.ended else f"{by}, place unknown"
+
+
+def _place(site: Site | None) -> str:
+    if site is None:
+        return "place unknown (tenure sees births inside its scopes)"
+    return f"{site}" + (f":  {site.text}" if site.text else "")

@@ -1,0 +1,42 @@
+"""Which framework owns an object. Frameworks wake up when the user has imported them, never before."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, cast
+
+from tenure.frameworks.base import Framework
+
+# Torch before numpy and so on: the order in which an unknown class is asked about.
+_ADAPTERS = ("torch", "jax", "tensorflow", "numpy")
+_awake: dict[str, Framework] = {}
+_owners: dict[type, Framework | None] = {}
+
+
+def awake() -> tuple[Framework, ...]:
+    """The frameworks that the user has imported, each with its adapter."""
+    for name in _ADAPTERS:
+        if name not in _awake and _is_imported(name):
+            module: Any = importlib.import_module(f"tenure.frameworks.{name}")
+            _awake[name] = cast("Framework", module.ADAPTER)
+            _owners.clear()
+    return tuple(_awake.values())
+
+
+def owner(thing: object) -> Framework | None:
+    """The framework whose tensor this is, or None."""
+    kind = type(thing)
+    if kind not in _owners or (_owners[kind] is None and len(_awake) != _imported()):
+        _owners[kind] = next((framework for framework in awake() if framework.owns(kind)), None)
+    return _owners[kind]
+
+
+def _imported() -> int:
+    return sum(_is_imported(name) for name in _ADAPTERS)
+
+
+def _is_imported(name: str) -> bool:
+    module = sys.modules.get(name)
+    # While a framework's import is still running, its parts are not there yet.
+    return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)

@@ -1,0 +1,77 @@
+"""What tenure asks of a framework. One adapter each; nothing else in tenure imports a framework."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tenure.model import TensorInfo
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """The bytes behind a tensor: an identity, a size, and a way to ask whether they are gone.
+
+    `gone` must not keep the bytes alive. It returns None where the framework gives no way to know.
+    """
+
+    key: object
+    nbytes: int
+    device: str
+    gone: Callable[[], bool | None]
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A reference to a buffer that only native code holds, or a private slot does, named for the user.
+
+    `via` is the Python object through which it is reached (a tensor whose `grad_fn` leads there), None if unknown.
+    """
+
+    text: str
+    kind: str
+    via: object = None
+
+
+class Framework(Protocol):
+    """One framework's part: what its tensors are, how they end, and who holds them natively."""
+
+    name: str
+    may_refuse: bool  # whether a new handle may be refused (a cap) without crashing the framework
+
+    def owns(self, kind: type) -> bool:
+        """Whether instances of this class are this framework's tensors (concrete or symbolic)."""
+
+    def info(self, tensor: Any) -> TensorInfo:
+        """The description of a live or ended tensor; never reads its data."""
+
+    def buffers(self, tensor: Any) -> list[Buffer]:
+        """The buffers behind a tensor; empty for a symbolic or ended one."""
+
+    def refusal(self, tensor: Any) -> str:
+        """Why this tensor cannot be ended under its handle; empty if it can."""
+
+    def sole(self, tensors: list[Any]) -> dict[object, bool | None]:
+        """For each buffer key: would ending exactly these handles free it? None where that cannot be known."""
+
+    def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> None:
+        """End these handles now: bytes go with the last other user, metadata stays, access raises TensorReleased.
+
+        `notice` gives the description that an ended handle is remembered by.
+        """
+
+    def births(self) -> Iterable[type]:
+        """Classes whose new instances a scope claims."""
+
+    def exempt(self, tensors: list[Any]) -> set[int]:
+        """The ids of those born in a scope that belong to something longer-lived.
+
+        Buffers of modules, optimizer state, constants that a compiler caches.
+        """
+
+    def live(self) -> Iterator[Any]:
+        """Every live tensor that Python can reach."""
+
+    def inner(self, tensor: Any) -> list[Inner]:
+        """References to this tensor's buffers that the garbage collector cannot show."""

@@ -1,0 +1,174 @@
+"""The JAX adapter. `delete` ends an array; whether its bytes went depends on host views that JAX does not report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import jax
+
+from tenure import errors, sites
+from tenure.frameworks import ended, host
+from tenure.frameworks.base import Buffer, Inner
+from tenure.model import Site, State, TensorInfo
+
+Array: Any = jax._src.array.ArrayImpl  # type: ignore[attr-defined]
+
+
+class Jax:
+    """JAX's part of the Framework protocol."""
+
+    name = "jax"
+    may_refuse = False
+
+    def owns(self, kind: type) -> bool:
+        """Concrete arrays, typed PRNG keys, and tracers."""
+        return issubclass(kind, (Array, jax.core.Tracer)) or hasattr(kind, "_base_array")
+
+    def info(self, tensor: Any) -> TensorInfo:
+        """The description; JAX itself remembers where an array was born."""
+        buried = ended.find(tensor)
+        if buried is not None:
+            return buried
+        shape = tuple(n if isinstance(n, int) else None for n in tensor.shape)
+        dtype = str(tensor.dtype)
+        if isinstance(tensor, jax.core.Tracer):
+            return TensorInfo("jax", shape, dtype, "trace", 0, _tracer_state(tensor), kind="tracer")
+        array = _base(tensor)
+        state: State = "live"
+        cause = ""
+        if array.is_deleted():
+            state = _how_deleted(array)
+            cause = {"donated": "donate"}.get(state, "delete")
+        return TensorInfo("jax", shape, dtype, _device(array), int(array.nbytes), state, birth(array), None, cause, kind="array")
+
+    def buffers(self, tensor: Any) -> list[Buffer]:
+        """One buffer a shard, known by its address."""
+        if isinstance(tensor, jax.core.Tracer) or _base(tensor).is_deleted():
+            return []
+        array = _base(tensor)
+        found: list[Buffer] = []
+        for shard in array.addressable_shards:
+            data = shard.data
+            nbytes = int(data.nbytes)
+            start = int(data.unsafe_buffer_pointer())
+            on_host = shard.device.platform == "cpu"
+            gone = _watch(start, start + nbytes) if on_host and nbytes else lambda: True
+            found.append(Buffer(("jax", str(shard.device), start, nbytes), nbytes, str(shard.device), gone))
+        return found
+
+    def refusal(self, tensor: Any) -> str:
+        """Tracers belong to their trace."""
+        if isinstance(tensor, jax.core.Tracer):
+            return "it is a tracer: it has no bytes, and the trace that made it owns it"
+        return ""
+
+    def sole(self, tensors: list[Any]) -> dict[object, bool | None]:
+        """An array's bytes go with it unless a host view was made of them."""
+        return {
+            buffer.key: not host.viewers(buffer.key[2], buffer.key[2] + buffer.nbytes)  # type: ignore[index]
+            if "cpu" in buffer.device.lower()
+            else True
+            for tensor in tensors
+            for buffer in self.buffers(tensor)
+        }
+
+    def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> None:
+        """Delete the arrays; from then on JAX's own check speaks with our words."""
+        _teach()
+        for tensor in tensors:
+            info = notice(tensor)
+            array = _base(tensor)
+            ended.bury(array, info)
+            if array is not tensor:
+                ended.bury(tensor, info)
+            array.delete()
+
+    def births(self) -> Iterable[type]:
+        """Concrete arrays."""
+        return (Array,)
+
+    def exempt(self, tensors: list[Any]) -> set[int]:
+        """Constants born while a function was being traced: the compilation cache keeps those."""
+        return {id(tensor) for tensor in tensors if _born_in_trace(tensor)}
+
+    def live(self) -> Iterator[Any]:
+        """JAX's own list."""
+        return iter(jax.live_arrays())
+
+    def inner(self, tensor: Any) -> list[Inner]:
+        """Nothing that JAX would tell."""
+        return []
+
+
+def birth(array: Any) -> Site | None:
+    """Where JAX says the array was made: the innermost frame that is the user's."""
+    traceback = getattr(array, "traceback", None)
+    for frame in traceback.frames if traceback is not None else ():
+        if sites.is_user(frame.file_name):
+            return Site(frame.file_name, frame.line_num, frame.function_name)
+    return None
+
+
+def _born_in_trace(array: Any) -> bool:
+    traceback = getattr(array, "traceback", None)
+    frames = traceback.frames if traceback is not None else ()
+    return any(frame.function_name.split(".")[-1].startswith("trace_to_jaxpr") for frame in frames)
+
+
+def _base(tensor: Any) -> Any:
+    """The array under a typed PRNG key; any other array is its own."""
+    return getattr(tensor, "_base_array", tensor)
+
+
+def _device(array: Any) -> str:
+    return ", ".join(sorted(str(device) for device in array.sharding.device_set))
+
+
+def _watch(start: int, stop: int) -> Callable[[], bool | None]:
+    def gone() -> bool | None:
+        return not host.viewers(start, stop)
+
+    return gone
+
+
+def _how_deleted(array: Any) -> State:
+    # Seen in 0.10: a donated buffer is asked for in vain with other words than a deleted one.
+    try:
+        array.unsafe_buffer_pointer()
+    except (RuntimeError, ValueError) as error:
+        return "donated" if str(error).rstrip(".").endswith("Buffer has been deleted or donated") else "deleted"
+    return "deleted"
+
+
+def _tracer_state(tracer: Any) -> State:
+    valid = getattr(getattr(tracer, "_trace", None), "is_valid", None)
+    return "symbolic" if valid is None or valid() else "out-of-scope"
+
+
+def _teach() -> None:
+    """Let JAX's check for deleted arrays, and their repr, tell what tenure knows about those that it ended."""
+    check = Array._check_if_deleted
+    if hasattr(check, "tenure"):
+        return
+
+    def _check_if_deleted(self: Any) -> None:
+        if self.is_deleted() and ended.find(self) is not None:
+            raise ended.complain(self, "", sites.here())
+        check(self)
+
+    _check_if_deleted.tenure = True  # type: ignore[attr-defined]
+    Array._check_if_deleted = _check_if_deleted
+    for name in ("__repr__", "__str__", "__format__"):
+        setattr(Array, name, _telling(getattr(Array, name)))
+
+
+def _telling(original: Callable[..., str]) -> Callable[..., str]:
+    def show(self: Any, *args: Any) -> str:
+        info = ended.find(self) if self.is_deleted() else None
+        return original(self, *args) if info is None else errors.epitaph(info)
+
+    return show
+
+
+ADAPTER = Jax()

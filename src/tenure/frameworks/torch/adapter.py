@@ -1,0 +1,161 @@
+"""The PyTorch adapter: which bytes a tensor has, how its handle ends, and what outlives a scope."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from tenure.errors import epitaph
+from tenure.frameworks import ended
+from tenure.frameworks.base import Buffer, Inner
+from tenure.frameworks.torch import counts, owners, threads
+from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal
+from tenure.model import State, TensorInfo
+
+_SPARSE_PARTS = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+class Torch:
+    """PyTorch's part of the Framework protocol."""
+
+    name = "torch"
+    may_refuse = True
+
+    def owns(self, kind: type) -> bool:
+        """Every Tensor subclass, parameters and symbolic tensors included."""
+        return issubclass(kind, torch.Tensor)
+
+    def info(self, tensor: torch.Tensor) -> TensorInfo:
+        """The description; of an ended tensor, the one written when it ended."""
+        buried = ended.find(tensor)
+        if buried is not None:
+            return buried
+        state: State = "symbolic" if _symbolic(tensor) else "live"
+        with torch._C.DisableTorchFunctionSubclass():
+            shape = tuple(int(n) if isinstance(n, int) else None for n in _shape(tensor))
+            nbytes = 0
+            if state == "live":
+                nbytes = sum(buffer.nbytes for buffer in self.buffers(tensor)) if tensor.layout != torch.strided else (
+                    tensor.numel() * tensor.element_size()
+                )
+            kind = "parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
+            return TensorInfo("torch", shape, str(tensor.dtype)[6:], str(tensor.device), nbytes, state, kind=kind)
+
+    def buffers(self, tensor: torch.Tensor) -> list[Buffer]:
+        """The storage behind it, or the storages of a sparse tensor's parts."""
+        if isinstance(tensor, EndedTensor) or _symbolic(tensor):
+            return []
+        with torch._C.DisableTorchFunctionSubclass():
+            parts = [tensor]
+            if tensor.layout in _SPARSE_PARTS:
+                source = tensor.detach()
+                parts = [getattr(source, part)() for part in _SPARSE_PARTS[tensor.layout]]
+            elif tensor.layout != torch.strided or _without_storage(tensor):
+                return []
+            return [_buffer(part) for part in parts]
+
+    def refusal(self, tensor: torch.Tensor) -> str:
+        """Symbolic, nested, opaque and foreign-shaped handles cannot be ended."""
+        if _symbolic(tensor):
+            return "it is symbolic: it has no bytes, and the trace that made it owns it"
+        if tensor.is_nested:
+            return "a nested tensor has no single shape to keep; end its parts (x.unbind()) instead"
+        if tensor.layout not in _SPARSE_PARTS and (tensor.layout != torch.strided or _without_storage(tensor)):
+            return f"a {type(tensor).__name__} with layout {tensor.layout} keeps its bytes where tenure cannot reach"
+        like, kind = torch.Tensor, type(tensor)
+        same = all(getattr(kind, at) == getattr(like, at) for at in ("__basicsize__", "__dictoffset__", "__weakrefoffset__"))
+        return "" if same else f"{kind.__name__} has __slots__ of its own, so its handle cannot be sealed"
+
+    def sole(self, tensors: list[torch.Tensor]) -> dict[object, bool | None]:
+        """Whether these handles are all there is, by torch's own reference counts."""
+        mine: dict[object, list[bool]] = {}
+        users: dict[object, int | None] = {}
+        for tensor in tensors:
+            alone = counts.handle_users(tensor) in (1, None)
+            for buffer in self.buffers(tensor):
+                mine.setdefault(buffer.key, []).append(alone)
+                users[buffer.key] = counts.storage_users(tensor) if tensor.layout == torch.strided else None
+        return {
+            key: None if users[key] is None else all(alone) and users[key] == len(alone) for key, alone in mine.items()
+        }
+
+    def end(self, tensors: list[torch.Tensor], notice: Callable[[Any], TensorInfo]) -> None:
+        """Seal every handle first, so that no new use can begin; then let go of the bytes nobody is reading."""
+        for tensor in tensors:
+            ended.bury(tensor, notice(tensor))
+            seal(tensor)
+        busy = threads.in_use(tensors)
+        for tensor in tensors:
+            info = ended.find(tensor)
+            if id(tensor) not in busy and info is not None:
+                divorce(tensor, epitaph(info))
+
+    def births(self) -> Iterable[type]:
+        """Plain tensors and the user's own subclasses; parameters and torch's internal classes are not claimed."""
+        yield torch.Tensor
+        for kind in torch.Tensor.__subclasses__():
+            if kind.__module__.split(".")[0] != "torch" and kind is not EndedTensor:
+                yield from _family(kind)
+
+    def exempt(self, tensors: list[torch.Tensor]) -> set[int]:
+        """Buffers of modules and optimizer state."""
+        return owners.owned(tensors)
+
+    def live(self) -> Iterator[torch.Tensor]:
+        """Every tensor the garbage collector knows."""
+        for thing in gc.get_objects():
+            if issubclass(type(thing), torch.Tensor) and not isinstance(thing, EndedTensor):
+                yield thing
+
+    def inner(self, tensor: torch.Tensor) -> list[Inner]:
+        """Autograd nodes that saved it, and what else the collector cannot see."""
+        from tenure.frameworks.torch import autograd
+
+        return autograd.inner(tensor)
+
+
+def _family(kind: type) -> Iterator[type]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _family(below)
+
+
+def _symbolic(tensor: torch.Tensor) -> bool:
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    if fake is not None and isinstance(tensor, fake.FakeTensor):
+        return True
+    functional = sys.modules.get("torch._subclasses.functional_tensor")
+    if functional is not None and isinstance(tensor, functional.FunctionalTensor):
+        return True
+    wrapped = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", None)
+    return bool(wrapped is not None and wrapped(tensor)) or tensor.device.type == "meta"
+
+
+def _shape(tensor: torch.Tensor) -> Iterable[Any]:
+    if tensor.is_nested and tensor.layout == torch.strided:
+        return (tensor.size(0), *(None for _ in range(tensor.dim() - 1)))
+    return tensor.shape
+
+
+def _without_storage(tensor: torch.Tensor) -> bool:
+    # A wrapper subclass (DTensor, jagged nested tensor, ...) has a storage object without memory.
+    return type(tensor) is not torch.Tensor and torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python)
+
+
+def _buffer(tensor: torch.Tensor) -> Buffer:
+    storage = tensor.untyped_storage()
+    return Buffer(("torch", storage._cdata), storage.nbytes(), str(tensor.device), StorageWeakRef(storage).expired)
+
+
+ADAPTER = Torch()

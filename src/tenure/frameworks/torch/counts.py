@@ -1,0 +1,40 @@
+"""torch's private reference counters, asked only if this torch has them."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+
+import torch
+
+
+def handle_users(tensor: torch.Tensor) -> int | None:
+    """How many references there are to the tensor below Python; the handle itself is one."""
+    with torch._C.DisableTorchFunctionSubclass():
+        counter = getattr(tensor, "_use_count", None)
+        return None if counter is None else int(counter())
+
+
+def storage_users(tensor: torch.Tensor) -> int | None:
+    """How many tensors (and others) refer to this tensor's storage."""
+    counter = getattr(torch._C, "_storage_Use_Count", None)
+    if counter is None:
+        return None
+    with torch._C.DisableTorchFunctionSubclass():
+        storage = tensor.untyped_storage()
+        return int(counter(storage._cdata)) - 1  # the Python object `storage` is one of them
+
+
+def kept_by_native(tensor: torch.Tensor) -> bool:
+    """Whether one of the handle's Python references is held by native users of the tensor."""
+    return _native_keeps_handles() and (handle_users(tensor) or 1) > 1
+
+
+@cache
+def _native_keeps_handles() -> bool:
+    """Whether this torch counts native users of a tensor as one reference to its handle (seen in 2.13)."""
+    with torch.inference_mode(mode=False), torch.enable_grad():
+        probe = torch.ones(1, requires_grad=True)
+        before = sys.getrefcount(probe)
+        graph = probe * probe
+    return sys.getrefcount(probe) > before and graph is not None

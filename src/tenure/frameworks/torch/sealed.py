@@ -1,0 +1,142 @@
+"""What an ended torch handle becomes: it keeps its metadata, and everything else raises TensorReleased.
+
+The handle is divorced from its TensorImpl, never emptied: `_swap_tensor_impl` gives it another one, without bytes, and
+whatever else used the old one (a view, an export, the autograd graph, a `.grad` slot) goes on using it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tenure import native, sites
+from tenure.frameworks import ended
+from tenure.frameworks.torch import counts
+
+_METADATA = {
+    "shape", "dtype", "device", "layout", "ndim", "names", "is_cuda", "is_cpu", "is_meta", "is_sparse", "is_quantized",
+    "is_mkldnn", "is_mps", "is_xpu", "is_nested", "is_sparse_csr", "requires_grad", "is_leaf", "itemsize", "nbytes",
+    "size", "dim", "ndimension", "numel", "nelement", "element_size", "stride", "is_floating_point", "is_complex",
+    "is_signed", "is_contiguous", "get_device", "is_inference", "type", "__hash__", "_is_param", "is_conj", "is_neg",
+}  # fmt: skip
+
+
+class EndedTensor(torch.Tensor):
+    """The class of ended handles."""
+
+    __array_priority__ = 10_000
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer for metadata, refuse everything else."""
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            name = getattr(getattr(func, "__self__", None), "__name__", "")
+        if name in _METADATA:
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+        raise _refuse(f"{_readable(func, name)}", args, kwargs)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Refuse what reached the dispatcher past `__torch_function__`."""
+        raise _refuse(f"{func}()", args, kwargs)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Refuse NumPy's operators, which would otherwise fail with a text about sequences."""
+        raise _refuse(f"numpy.{ufunc.__name__}()", (self,), None)
+
+    def __repr__(self, *args: Any, **kwargs: Any) -> str:
+        """Say what it was and how it ended."""
+        from tenure.errors import epitaph
+
+        info = ended.find(self)
+        return epitaph(info) if info is not None else "<ended tensor>"
+
+    def __str__(self) -> str:
+        """Say what it was and how it ended."""
+        return self.__repr__()
+
+    def __format__(self, spec: str) -> str:
+        """Say what it was and how it ended."""
+        return self.__repr__()
+
+
+def divorce(tensor: torch.Tensor, text: str) -> bool:
+    """Take the bytes from under a sealed handle; False if native weak references forbid it."""
+    with torch._C.DisableTorchFunctionSubclass():
+        empty = _blank(tensor, text)
+        try:
+            torch._C._swap_tensor_impl(tensor, empty)
+        except RuntimeError:
+            return _empty_in_place(tensor, text)
+    return True
+
+
+def seal(tensor: torch.Tensor) -> None:
+    """Make the handle refuse data access, whatever happens to its bytes."""
+    if isinstance(tensor, torch.nn.Parameter):
+        tensor._is_param = True  # so that isinstance(handle, Parameter) stays true
+    tensor.__class__ = EndedTensor
+
+
+def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
+    strided = tensor.layout == torch.strided
+    blank = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        EndedTensor,
+        tensor.shape,
+        strides=tensor.stride() if strided else None,
+        storage_offset=tensor.storage_offset() if strided else None,
+        dtype=tensor.dtype,
+        layout=tensor.layout,
+        device=tensor.device,
+    )
+    core = handles()
+    if core is not None and strided:
+        core.empty(blank._cdata, text)
+    return blank  # type: ignore[no-any-return]
+
+
+def _empty_in_place(tensor: torch.Tensor, text: str) -> bool:
+    core = handles()
+    if core is None or counts.handle_users(tensor) != 1:
+        return False
+    core.empty(tensor._cdata, text)
+    return True
+
+
+def handles() -> Any:
+    """The native part for torch handles, or None."""
+    root = torch.__path__[0]
+    return native.load(
+        "tenure_torch_handles",
+        "torch_handles.cpp",
+        includes=[f"{root}/include"],
+        flags=["-std=c++20", f"-L{root}/lib", "-lc10", f"-Wl,-rpath,{root}/lib"],
+        key=torch.__version__,
+    )
+
+
+def _refuse(op: str, args: Any, kwargs: Any) -> Exception:
+    handle = _first_ended([*args, *(kwargs or {}).values()])
+    if handle is None:
+        return AssertionError(f"{op} was refused without an ended tensor")
+    return ended.complain(handle, op, sites.here())
+
+
+def _first_ended(values: Any) -> Any:
+    for value in values:
+        if isinstance(value, EndedTensor) and ended.find(value) is not None:
+            return value
+        if isinstance(value, list | tuple):
+            found = _first_ended(value)
+            if found is not None:
+                return found
+    return None
+
+
+def _readable(func: Any, name: str) -> str:
+    if getattr(func, "__name__", "") in ("__get__", "__set__"):
+        return f".{getattr(getattr(func, '__self__', None), '__name__', name)}"
+    return f"{name}()"

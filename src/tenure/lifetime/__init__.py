@@ -1,0 +1,1 @@
+"""Control: scopes, keeping, ending, and telling what remains."""

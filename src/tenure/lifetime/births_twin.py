@@ -1,0 +1,158 @@
+"""The birth hook in Python: the readable twin of `native/births.c`, and its fallback where nothing can be compiled.
+
+It stands in the same slot, tp_alloc, through ctypes. A new handle is known to the garbage collector before the
+framework has filled it in. So allocation and untracking happen inside one C call, during which no Python code and no
+other thread can run; the handle is tracked again at the thread's next birth, when it is surely complete.
+"""
+
+from __future__ import annotations
+
+import _thread
+import ctypes
+import gc
+import itertools
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from tenure import sites
+
+if TYPE_CHECKING:
+    import contextvars
+    from types import FrameType
+
+    from tenure.lifetime.regions import Region
+
+_WORDS_BEFORE_TP_ALLOC = 38  # fields of PyTypeObject, the same from CPython 3.8 to 3.13
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+_ALLOC = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_ssize_t)
+_untrack = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("PyObject_GC_UnTrack", ctypes.pythonapi))
+_track = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("PyObject_GC_Track", ctypes.pythonapi))
+
+_originals: dict[type, tuple[int, Any]] = {}
+_pending = threading.local()
+_var: Any = None
+_generators: dict[Any, list[Region]] = {}
+
+
+def setup(
+    var: contextvars.ContextVar[Any],
+    generators: dict[Any, list[Region]],
+    prefixes: tuple[str, ...],
+    compilers: tuple[str, ...],
+    /,
+) -> None:
+    """Say where regions are found; whose a frame is, this twin asks `sites` itself."""
+    global _var, _generators
+    _var, _generators = var, generators
+
+
+def watch(kind: type, may_fail: bool, /) -> None:
+    """Report births of this class; a callback cannot fail an allocation, so caps are looked at on exit only."""
+    slot = _slot(kind)
+    if kind not in _originals:
+        _originals[kind] = (slot.value or 0, _ALLOC(slot.value or 0))
+    slot.value = ctypes.cast(_birth, ctypes.c_void_p).value
+
+
+def unwatch() -> None:
+    """Give every class its own allocator back."""
+    for kind, (address, _) in _originals.items():
+        _slot(kind).value = address
+    _settle()
+
+
+def current(without: Region | None, /) -> Region | None:
+    """The region that owns the running code."""
+    _settle()
+    region = _var.get()
+    while region is not None and (region is without or region.births is None or _suspended(region)):
+        region = region.outer
+    if _generators:
+        running = _running(without)
+        outer = region
+        while outer is not None and outer is not running:
+            outer = outer.outer
+        if running is not None and outer is not running:
+            return running
+    return region
+
+
+def _suspended(region: Region) -> bool:
+    if region.agen is not None:
+        return not region.agen.ag_running
+    return region.frame is not None and region.frame.f_back is None
+
+
+def _running(without: Region | None) -> Region | None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        for region in reversed(_generators.get(frame, ())):
+            if region is not without and region.births is not None:
+                return region
+        frame = frame.f_back
+    return None
+
+
+def _slot(kind: type) -> ctypes.c_void_p:
+    return ctypes.c_void_p.from_address(id(kind) + _WORDS_BEFORE_TP_ALLOC * _WORD)
+
+
+def _settle() -> None:
+    """Track again what this thread's last birth left untracked."""
+    ref = getattr(_pending, "ref", None)
+    _pending.ref = None
+    handle = ref() if ref is not None else None
+    if handle is not None and not gc.is_tracked(handle):
+        _track(handle)
+
+
+def _allocate(kind: type, items: int) -> Any:
+    original = _originals[kind][1] if kind in _originals else _generic
+    first, second = itertools.tee(map(original, (kind,), (items,)))
+    collecting = gc.isenabled()
+    gc.disable()  # before Python 3.12 an allocation inside the next call could start a collection
+    try:
+        ((handle, _),) = list(zip(first, map(_untrack, second), strict=False))
+    finally:
+        if collecting:
+            gc.enable()
+    return handle
+
+
+def _alloc(kind: type, items: int) -> Any:
+    handle = None
+    try:
+        region = current(None)
+        handle = _allocate(kind, items)
+        ref = weakref.ref(handle)
+        _pending.ref = ref
+        if region is not None and region.births is not None:
+            _record(region, ref)
+    except KeyboardInterrupt:
+        # Must not leave a callback: the framework would see an allocation fail without a reason.
+        _thread.interrupt_main()
+        if handle is None:
+            handle = _allocate(kind, items)
+    return handle
+
+
+def _record(region: Region, ref: Any) -> None:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not sites.is_user(frame.f_code.co_filename):
+        if frame.f_code.co_filename in sites.compilers():
+            return
+        frame = frame.f_back
+    code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, -1)
+    births = region.births
+    if births is None:
+        return
+    births.append((ref, code, lasti))
+    if len(births) > region.limit:
+        births[:] = [entry for entry in births if entry[0]() is not None]
+        region.limit = max(256, 2 * len(births))
+
+
+_generic = _ALLOC(("PyType_GenericAlloc", ctypes.pythonapi))
+_birth = _ALLOC(_alloc)

@@ -1,0 +1,80 @@
+"""The tensors inside any Python value: containers, attributes, modules, to any depth, cycles included."""
+
+from __future__ import annotations
+
+import functools
+import gc
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tenure import frameworks
+from tenure.lifetime.own import Owned
+
+_ATOMS = (str, bytes, bytearray, int, float, complex, bool, type(None), type, types.ModuleType, types.CodeType)
+_CODE = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    functools.partial,
+    types.GeneratorType,
+    types.CoroutineType,
+    types.AsyncGeneratorType,
+)
+# Machinery that refers to half the program and owns no tensors.
+_MACHINERY = ("logging", "threading", "_thread", "asyncio", "weakref", "concurrent", "multiprocessing", "importlib")
+
+
+def tensors(value: Any, *, through_code: bool = False) -> list[Any]:
+    """Every tensor in `value`, each once, in the order met.
+
+    `through_code` also looks into what functions close over, and into generators: how a returned value can carry a
+    tensor out. Without it only data is looked at: to dispose a model must not dispose what its hooks refer to.
+    """
+    if is_tensor(value):
+        return [value]
+    seen: dict[int, Any] = {}
+    found: list[Any] = []
+    queue = [value]
+    while queue:
+        thing = queue.pop()
+        if id(thing) in seen or isinstance(thing, _ATOMS):
+            continue
+        seen[id(thing)] = thing  # kept, so that no id is used twice during the walk
+        if is_tensor(thing):
+            found.append(thing)
+        queue.extend(reversed(list(_inside(thing, through_code))))
+    return found
+
+
+def is_tensor(thing: Any) -> bool:
+    """Whether this is a framework's tensor or an owning handle of one."""
+    return isinstance(thing, Owned) or frameworks.owner(thing) is not None
+
+
+def _inside(thing: Any, through_code: bool) -> Iterable[Any]:
+    if isinstance(thing, _CODE):
+        return _carried(thing) if through_code else ()
+    if isinstance(thing, Owned):
+        return ()
+    if frameworks.owner(thing) is not None:
+        return [value for value in gc.get_referents(thing) if type(value) is dict]  # attributes the user gave it
+    if type(thing).__module__.partition(".")[0] in _MACHINERY:
+        return ()
+    # What the collector sees: items, attributes, slots, inline values; it runs no code of the user's.
+    return gc.get_referents(thing)
+
+
+def _carried(thing: Any) -> Iterator[Any]:
+    if not isinstance(thing, types.FunctionType):
+        yield from gc.get_referents(thing)
+        return
+    for cell in thing.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # a name that has no value yet
+            continue
+    # Not all that a function refers to: its globals are everybody's.
+    yield from thing.__defaults__ or ()
+    yield from (thing.__kwdefaults__ or {}).values()
+    yield thing.__dict__

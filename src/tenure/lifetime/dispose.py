@@ -1,0 +1,198 @@
+"""Ending handles now, and telling what became of their bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tenure import frameworks, sites
+from tenure.errors import Unsupported
+from tenure.frameworks import ended
+from tenure.frameworks.base import Buffer, Framework
+from tenure.lifetime import containers, regions
+from tenure.lifetime.own import Owned
+from tenure.model import Fate, Holder, Remains, Remnant, Site, TensorInfo
+
+# What a record of a birth tells: where, and in which scope.
+Origin = Callable[[Any], tuple[Site | None, str | None]]
+
+
+def dispose(x: Any) -> Remains:
+    """End the tensors in `x` now, free the bytes nobody else needs, and say what remains and who holds it.
+
+    The handles keep shape, dtype and device; every other use raises `TensorReleased`. Whatever shares the bytes (a
+    view, an exported array, the autograd graph) stays right to the bit. Doing it twice is a no-op.
+
+    Example:
+        print(tenure.dispose(activations))
+
+    Arguments:
+        x: a tensor, an `Owned`, or any nesting of containers, objects and modules with tensors in it.
+
+    Returns:
+        What became of each buffer: freed, held (by whom), already ended, or cannot be ended (why).
+
+    Raises:
+        Unsupported: `x` is something that cannot contain a tensor, such as a string.
+    """
+    return end(gather(x, "dispose"), cause="dispose", where=sites.here())()
+
+
+def remains(x: Any) -> Remains:
+    """What `dispose(x)` would free and what would stay held, and by whom, without ending anything.
+
+    Example:
+        print(tenure.remains(model))
+    """
+    return foretell(gather(x, "remains"))
+
+
+def gather(x: Any, caller: str) -> list[Any]:
+    """The tensors in `x`, or a clear error if there can be none."""
+    found = containers.tensors(x)
+    if not found and not _may_contain(x):
+        raise Unsupported(
+            f"{caller}() takes a tensor, or containers and objects with tensors in them; "
+            f"got {x!r:.60} ({type(x).__name__}), which holds none"
+        )
+    return found
+
+
+def end(
+    handles: list[Any], *, cause: str, where: Site | None, scope: str | None = None, origin: Origin | None = None
+) -> Callable[[], Remains]:
+    """End these handles; the result, called, reports on every buffer behind them as it then is.
+
+    The report is apart because a look at who else reads a buffer can cost a walk over the heap.
+    """
+    already = [_info(handle) for handle in handles if is_ended(handle)]
+    fresh = [handle for handle in handles if not is_ended(handle)]
+    behind = buffers(fresh)
+    described = {id(handle): _info(handle) for handle in fresh}
+
+    def notice(handle: Any) -> TensorInfo:
+        info = described.get(id(handle)) or _info(handle)
+        born, scope_of_birth = origin(handle) if origin is not None else regions.origin(handle)
+        return dataclasses.replace(
+            info, state="disposed", born=born or info.born, ended=where, cause=cause, scope=scope or scope_of_birth
+        )
+
+    refused: dict[int, str] = {}
+    for framework, members in _by_framework(fresh).items():
+        refused.update({id(handle): reason for handle in members if (reason := framework.refusal(handle))})
+        willing = [handle for handle in members if id(handle) not in refused]
+        if willing:
+            framework.end(willing, notice)
+    for handle in fresh:
+        if isinstance(handle, Owned):
+            _end_owned(handle, notice)
+    bare = [id(handle) for handle in fresh if not any(id(handle) in users for _, users in behind)]
+
+    def report() -> Remains:
+        remnants = [Remnant("already", 0, (info,)) for info in already]
+        for buffer, users in behind:
+            reasons = {refused[user] for user in users if user in refused}
+            remnants.append(_judge(buffer, tuple(described[user] for user in users), reasons))
+        for user in bare:
+            fate: Fate = "cannot" if user in refused else "freed"
+            remnants.append(Remnant(fate, 0, (described[user],), refused.get(user, "")))
+        return Remains(tuple(remnants))
+
+    return report
+
+
+def foretell(handles: list[Any]) -> Remains:
+    """The report that `end` would give."""
+    remnants = [Remnant("already", 0, (_info(handle),)) for handle in handles if is_ended(handle)]
+    fresh = [handle for handle in handles if not is_ended(handle)]
+    sole: dict[object, bool | None] = {}
+    for framework, members in _by_framework(map(_inner, fresh)).items():
+        sole.update(framework.sole(members))
+    for buffer, users in buffers(fresh):
+        members = [handle for handle in fresh if id(handle) in users]
+        infos = tuple(map(_info, members))
+        reasons = {reason for handle in members if (reason := _refusal(handle))}
+        if reasons:
+            remnants.append(Remnant("cannot", buffer.nbytes, infos, "; ".join(sorted(reasons)), _search(buffer)))
+        elif sole.get(buffer.key):
+            remnants.append(Remnant("freed", buffer.nbytes, infos))
+        else:
+            unknown = "" if sole.get(buffer.key) is False else "whether others share it cannot be told beforehand"
+            remnants.append(Remnant("held", buffer.nbytes, infos, unknown, _search(buffer)))
+    return Remains(tuple(remnants), done=False)
+
+
+def buffers(handles: Iterable[Any]) -> list[tuple[Buffer, list[int]]]:
+    """Each buffer once, with the ids of the handles behind which it lies."""
+    found: dict[object, tuple[Buffer, list[int]]] = {}
+    for handle in handles:
+        value = None if is_ended(handle) else _inner(handle)
+        framework = frameworks.owner(value)
+        for buffer in framework.buffers(value) if framework is not None else ():
+            found.setdefault(buffer.key, (buffer, []))[1].append(id(handle))
+    return list(found.values())
+
+
+def _end_owned(owned: Owned, notice: Callable[[Any], TensorInfo]) -> None:
+    value = owned.release()
+    framework = frameworks.owner(value)
+    ended.bury(owned, dataclasses.replace(notice(owned), kind="owned tensor"))
+    if framework is not None and not framework.refusal(value):
+        framework.end([value], notice)
+
+
+def _judge(buffer: Buffer, infos: tuple[TensorInfo, ...], reasons: set[str]) -> Remnant:
+    if reasons:
+        return Remnant("cannot", buffer.nbytes, infos, "; ".join(sorted(reasons)), _search(buffer))
+    gone = buffer.gone()
+    if gone:
+        return Remnant("freed", buffer.nbytes, infos)
+    unknown = "" if gone is False else "its memory belongs to another library, which frees it"
+    return Remnant("held", buffer.nbytes, infos, unknown, _search(buffer))
+
+
+def _refusal(handle: Any) -> str:
+    framework = frameworks.owner(handle)  # none for an Owned, which can always let go
+    return framework.refusal(handle) if framework is not None else ""
+
+
+def _search(buffer: Buffer) -> Callable[[], list[Holder]]:
+    def search() -> list[Holder]:
+        from tenure.analysis import holders
+
+        return holders.find([], {buffer.key})
+
+    return search
+
+
+def _by_framework(handles: Iterable[Any]) -> dict[Framework, list[Any]]:
+    found: dict[Framework, list[Any]] = {}
+    for handle in handles:
+        framework = frameworks.owner(handle)
+        if framework is not None:
+            found.setdefault(framework, []).append(handle)
+    return found
+
+
+def _inner(handle: Any) -> Any:
+    return handle.value if isinstance(handle, Owned) else handle
+
+
+def is_ended(handle: Any) -> bool:
+    """Whether this handle has ended, by tenure or by its framework."""
+    return ended.find(handle) is not None or _info(handle).state in ("deleted", "donated")
+
+
+def _info(handle: Any) -> TensorInfo:
+    buried = ended.find(handle)
+    if buried is not None:
+        return buried
+    framework = frameworks.owner(_inner(handle))
+    if framework is None:
+        raise AssertionError(f"{type(handle).__name__} is no tensor")
+    return framework.info(_inner(handle))
+
+
+def _may_contain(x: Any) -> bool:
+    return not isinstance(x, str | bytes | int | float | complex | bool | type(None) | type)

@@ -1,0 +1,62 @@
+"""Looking without touching: what a tensor is, and what is alive."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from tenure import frameworks
+from tenure.errors import Unsupported
+from tenure.frameworks import ended
+from tenure.lifetime import regions
+from tenure.lifetime.own import Owned
+from tenure.model import Memory, TensorInfo, Usage
+
+
+def info(x: Any) -> TensorInfo:
+    """What a tensor is: framework, shape, dtype, device, bytes, state, and where it was born and ended, if known.
+
+    Works on ended tensors too, and on symbolic ones.
+
+    Example:
+        tenure.info(loss).state  # "live"
+
+    Raises:
+        Unsupported: `x` is no tensor.
+    """
+    buried = ended.find(x)
+    if buried is not None:
+        return buried
+    value = x.value if isinstance(x, Owned) else x
+    framework = frameworks.owner(value)
+    if framework is None:
+        raise Unsupported(f"info() takes one tensor; got {type(x).__name__}, which is none")
+    found = framework.info(value)
+    born, scope = regions.origin(x)
+    return dataclasses.replace(found, born=born or found.born, scope=scope)
+
+
+def memory() -> Memory:
+    """Live tensors, the buffers behind them and their bytes, by framework and device; shared bytes count once.
+
+    Example:
+        print(tenure.memory())
+    """
+    by: dict[tuple[str, str], Usage] = {}
+    seen: set[object] = set()
+    for framework in frameworks.awake():
+        for tensor in framework.live():
+            for buffer in framework.buffers(tensor):
+                fresh = buffer.key not in seen
+                seen.add(buffer.key)
+                key = (framework.name, buffer.device)
+                by[key] = by.get(key, Usage()) + Usage(1, int(fresh), buffer.nbytes if fresh else 0)
+    names = {framework.name for framework in frameworks.awake()}
+    notes = [note for name, note in _NOTES.items() if name in names]
+    return Memory(by, tuple(notes))
+
+
+_NOTES = {
+    "torch": "memory that only the autograd graph holds has no tensor in Python and is not counted",
+    "numpy": "NumPy arrays are unknown to the garbage collector and are not counted",
+}

@@ -1,0 +1,184 @@
+"""Which scope owns the code that is running now.
+
+A region is the part of a scope that births need. The context variable follows tasks (a task starts in the scope that
+created it) and threads start outside every scope. Generators share their consumer's context, so a region opened in a
+generator counts only while that generator runs. Whatever a context still names, an ended region is passed over, so
+nothing has to be put back in order when a generator is abandoned or closed from elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import inspect
+import threading
+from types import AsyncGeneratorType, FrameType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tenure import native, sites
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tenure.model import Site
+
+# weak reference, code and instruction of the user's frame
+Record = tuple[Any, Any, int]
+
+
+class Region:
+    """One open scope as the birth hook sees it; `births` is None once it has ended.
+
+    `check`, where set, is asked before each birth and raises if there may be no more.
+    """
+
+    __slots__ = ("agen", "births", "check", "frame", "limit", "moved", "name", "outer")
+
+    def __init__(self, name: str, outer: Region | None, check: Callable[[], None] | None = None) -> None:
+        self.name = name
+        self.outer = outer
+        self.check = check
+        self.births: list[Record] | None = []
+        self.limit = 256
+        self.frame: FrameType | None = None
+        self.agen: AsyncGeneratorType[Any, Any] | None = None
+        # Records that went to another region. They are not taken out of `births`, which the hook changes at any time.
+        self.moved: dict[int, Record] = {}
+
+    def records(self) -> list[Record]:
+        """The records of what this region owns and what still lives."""
+        mine = (record for record in list(self.births or ()) if id(record) not in self.moved)
+        return [record for record in mine if record[0]() is not None]
+
+    def take(self, handles: list[Any]) -> list[Record]:
+        """Give up these handles; returns their records."""
+        wanted = set(map(id, handles))
+        taken = [record for record in self.records() if id(record[0]()) in wanted]
+        self.moved.update((id(record), record) for record in taken)
+        return taken
+
+    def give(self, records: list[Record]) -> None:
+        """Own these too."""
+        births = self.births
+        if births is not None:
+            births.extend((ref, code, lasti) for ref, code, lasti in records)
+
+
+class Hook(Protocol):
+    """What the native birth hook and its Python twin both do."""
+
+    def setup(
+        self,
+        var: contextvars.ContextVar[Any],
+        generators: dict[Any, Any],
+        prefixes: tuple[str, ...],
+        compilers: tuple[str, ...],
+        /,
+    ) -> None:
+        """Say where regions are found and which frames are not the user's."""
+
+    def watch(self, kind: type, may_fail: bool, /) -> None:
+        """Report births of this class; `may_fail` says that its framework survives a refused birth."""
+
+    def unwatch(self) -> None:
+        """Give every class its own allocator back."""
+
+    def current(self, without: Region | None, /) -> Region | None:
+        """The region that owns the running code, `without` passed over."""
+
+
+_var: contextvars.ContextVar[Region | None] = contextvars.ContextVar("tenure_region", default=None)
+_generators: dict[FrameType, list[Region]] = {}
+_lock = threading.RLock()
+_open: list[Region] = []
+_hook: Hook | None = None
+
+
+def hook() -> Hook:
+    """The birth hook in use: native if it can be built, else the twin."""
+    global _hook
+    with _lock:
+        if _hook is None:
+            built: Any = native.load("tenure_births", "births.c")
+            if built is None:
+                from tenure.lifetime import births_twin as built
+            built.setup(_var, _generators, sites.prefixes(), sites.compilers())
+            _hook = built
+        return _hook  # type: ignore[return-value]
+
+
+def current(without: Region | None = None) -> Region | None:
+    """The region that owns the running code."""
+    return hook().current(without) if _open else None
+
+
+def opened() -> list[Region]:
+    """Every open region, of every thread and task."""
+    return list(_open)
+
+
+def origin(handle: Any) -> tuple[Site | None, str | None]:
+    """Where this handle was born and in which open scope, as far as scopes have seen it."""
+    for region in opened():
+        for ref, code, lasti in region.records():
+            if ref() is handle:
+                return sites.at(code, lasti), region.name
+    return None, None
+
+
+def enter(region: Region, frame: FrameType | None, kinds: Iterable[tuple[type, bool]]) -> None:
+    """Make `region` the current one for the code of `frame`; births of `kinds` go to it (see `Hook.watch`)."""
+    watcher = hook()
+    with _lock:
+        _open.append(region)
+        for kind, may_fail in kinds:
+            watcher.watch(kind, may_fail)
+        if frame is not None and frame.f_code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+            region.frame = frame
+            region.agen = _async_generator(frame)
+            _generators.setdefault(frame, []).append(region)
+    _var.set(region)
+
+
+def leave(region: Region) -> list[Record]:
+    """End the region and hand over the records of what it owns."""
+    with _lock:
+        if region.births is None:
+            return []
+        births, region.births, region.check = region.births, None, None
+        frame, region.frame, region.agen = region.frame, None, None
+        if frame is not None:
+            regions = _generators.get(frame, [])
+            if region in regions:
+                regions.remove(region)
+            if not regions:
+                _generators.pop(frame, None)
+        _open.remove(region)
+        if not _open:
+            hook().unwatch()
+    if _var.get() is region:
+        _var.set(region.outer)
+    moved, region.moved = region.moved, {}
+    return [record for record in births if id(record) not in moved]
+
+
+def _async_generator(frame: FrameType) -> AsyncGeneratorType[Any, Any] | None:
+    # Only the generator itself knows whether it stands at a `yield` or at an `await`; nothing leads from its frame
+    # to it before Python 3.14, so it is looked for. A scope inside an async generator is rare enough for that.
+    if not frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR:
+        return None
+    import gc
+
+    for thing in gc.get_objects():
+        if type(thing) is AsyncGeneratorType and thing.ag_frame is frame:
+            return thing
+    return None
+
+
+def joined(region: Region) -> contextvars.Token[Region | None]:
+    """Put the running context into `region` (for code carried to another thread); undo with `part`."""
+    return _var.set(region)
+
+
+def part(token: contextvars.Token[Region | None]) -> None:
+    """Undo `joined`."""
+    _var.reset(token)

@@ -1,0 +1,360 @@
+"""Scopes: regions of code that own what is born in them and end it when they are left."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+import sys
+import weakref
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self, TypeVar, overload
+
+from tenure import frameworks, sites
+from tenure.errors import CapExceeded, ScopeError, Unsupported
+from tenure.frameworks.base import Framework
+from tenure.lifetime import containers, dispose, regions
+from tenure.lifetime.caps import parse_cap
+from tenure.lifetime.regions import Record, Region
+from tenure.model import Remains, Site, size
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Scope:
+    """A region of code that owns the tensors born in it. Made by `scope(...)`; usable once, or as a decorator."""
+
+    def __init__(self, name: str | None, cap: int | None) -> None:
+        self.name = name or ""
+        self.cap = cap
+        self._region: Region | None = None
+        self._entered: Site | None = None
+        self._report: Callable[[], Remains] | None = None
+        self._remains: Remains | None = None
+
+    # ---------------------------------------------------------------- as a context manager
+
+    def __enter__(self) -> Self:
+        if self._region is not None:
+            raise ScopeError(
+                f"scope {self.name!r} was entered already (at {self._entered}); a scope is for one use: "
+                "write `with tenure.scope(...)` anew each time, or use it as a decorator"
+            )
+        self._entered = sites.here()
+        self.name = self.name or (self._entered.short if self._entered else "scope")
+        check = self._check_cap if self.cap is not None else None
+        self._region = Region(self.name, regions.current(), check)
+        kinds = [(kind, framework.may_refuse) for framework in frameworks.awake() for kind in framework.births()]
+        regions.enter(self._region, _owner_frame(), kinds)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._leave(None, error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self._leave(None, error)
+
+    def _leave(self, result: Any, error: BaseException | None) -> None:
+        region = self._opened()
+        inner = regions.current()
+        misnested = inner is not None and inner is not region and _is_inside(inner, region)
+        over = self._excess() if error is None else None
+        self._finish(result)
+        if misnested and inner is not None:
+            text = (
+                f"scope {self.name!r} was left while scope {inner.name!r}, opened inside it, is still open; "
+                f"its own tensors were ended. Leave the inner scope first: nested `with` statements do"
+            )
+            if error is None:
+                raise ScopeError(text)
+            error.add_note(text)
+        if over is not None:
+            raise over
+
+    # ---------------------------------------------------------------- as a decorator
+
+    def __call__(self, function: F) -> F:
+        if not callable(function):
+            raise Unsupported(f"scope() decorates functions; got {type(function).__name__}")
+        from tenure.lifetime import decorated
+
+        return decorated.decorate(function, self.name or getattr(function, "__qualname__", "scope"), self.cap)
+
+    # ---------------------------------------------------------------- inside
+
+    def keep(self, x: T) -> T:
+        """Move the tensors in `x` out of this scope, into the one around it; returns `x`."""
+        region = self._opened()
+        handles = containers.tensors(x, through_code=True)
+        outer = _open_outer(region)
+        for inside in regions.opened():
+            if inside is region or _is_inside(inside, region):
+                _move(handles, inside, outer)
+        return x
+
+    def tensors(self) -> list[Any]:
+        """The live tensors that this scope owns now."""
+        region = self._region
+        return [] if region is None else [handle for record in region.records() if (handle := record[0]()) is not None]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes behind them; what several share counts once."""
+        return sum(buffer.nbytes for buffer, _ in dispose.buffers(self.tensors()))
+
+    def end(self) -> Remains:
+        """End what the scope owns now and close it, before its block ends; leaving the block then does nothing."""
+        self._opened()
+        self._finish(None)
+        return self.remains
+
+    @property
+    def remains(self) -> Remains:
+        """What became of the tensors that the scope ended, as of when this is first read."""
+        if self._remains is None:
+            if self._report is None:
+                raise ScopeError(f"scope {self.name!r} has not ended yet: its remains are known after its block")
+            self._remains = self._report()
+            self._report = None
+        return self._remains
+
+    def __repr__(self) -> str:
+        if self._region is None:
+            return f"<tenure.scope {self.name!r}, not entered>"
+        if self._region.births is None:
+            return f"<tenure.scope {self.name!r}, ended>"
+        return f"<tenure.scope {self.name!r}, {len(self.tensors())} tensors, {size(self.nbytes)}>"
+
+    # ---------------------------------------------------------------- the end
+
+    def hand_out(self, value: Any) -> None:
+        """Let the tensors in `value` escape to the scope that the code outside is in now."""
+        region = self._region
+        if region is not None and region.births:
+            _move(containers.tensors(value, through_code=True), region, regions.current(region))
+
+    def _finish(self, result: Any) -> None:
+        region = self._region
+        if region is None or region.births is None:
+            return
+        if result is not None:
+            self.hand_out(result)
+        where = sites.here()
+        births = regions.leave(region)
+        origins: dict[int, Record] = {}
+        doomed: list[Any] = []
+        for framework, members in _survivors(births, origins).items():
+            spared = framework.exempt(members) if framework is not None else set()
+            doomed.extend(handle for handle in members if id(handle) not in spared)
+        if not doomed:
+            self._remains = Remains()
+            return
+
+        def origin(handle: Any) -> tuple[Site | None, str | None]:
+            record = origins.get(id(handle))
+            return (sites.at(record[1], record[2]) if record else None), self.name
+
+        self._report = dispose.end(doomed, cause="scope exit", where=where, scope=self.name, origin=origin)
+
+    def _opened(self) -> Region:
+        if self._region is None:
+            raise ScopeError(f"scope {self.name!r} was never entered: write `with tenure.scope(...) as s:`")
+        return self._region
+
+    def _excess(self) -> CapExceeded | None:
+        if self.cap is None or self._region is None or self._region.births is None:
+            return None
+        handles = self.tensors()
+        behind = sorted(dispose.buffers(handles), key=lambda pair: -pair[0].nbytes)
+        total = sum(buffer.nbytes for buffer, _ in behind)
+        if total <= self.cap:
+            return None
+        records = {id(record[0]()): record for record in self._region.records()}
+        largest = [
+            f"\n  {size(buffer.nbytes)} born at {sites.at(records[users[0]][1], records[users[0]][2]) or 'an unknown place'}"
+            for buffer, users in behind[:3]
+            if users[0] in records
+        ]
+        return CapExceeded(
+            f"scope {self.name!r} holds {size(total)} in {len(handles)} tensors, over its cap of {size(self.cap)}; "
+            f"the largest:{''.join(largest)}\n  fix: end some earlier (tenure.dispose, a narrower scope), or raise the cap"
+        )
+
+    def _check_cap(self) -> None:
+        excess = self._excess()
+        if excess is not None:
+            raise excess
+
+
+@overload
+def scope(name: F, /) -> F: ...
+@overload
+def scope(name: str | None = None, *, cap: int | str | None = None) -> Scope: ...
+def scope(name: Any = None, *, cap: int | str | None = None) -> Any:
+    """Own the tensors born in a block, or in a function, and end them when it is left, also by an exception.
+
+    What a decorated function returns (or a decorated generator yields) escapes, through any nesting. A `with` block
+    has no value: say `s.keep(x)` or `tenure.keep(x)`. Parameters, variables, optimizer state and buffers of modules
+    are never claimed. The scope holds weakly: what would die earlier without it, dies earlier with it.
+
+    Example:
+        with tenure.scope("step") as s:
+            loss = criterion(model(x), y)
+            loss.backward()
+        print(s.remains)
+
+        @tenure.scope
+        def features(x): ...
+
+    Arguments:
+        name: for reports and errors; by default the place where the scope is opened.
+        cap: the most bytes that may be alive in the scope (an int, or text such as "512 MiB"). Going over raises
+            `CapExceeded`: for torch at the next birth, for the others, which would crash, when the scope is left.
+
+    Raises:
+        ScopeError: entered twice, left out of order, or the cap makes no sense.
+    """
+    if callable(name) and not isinstance(name, str):
+        return Scope(None, parse_cap(cap))(name)
+    if name is not None and not isinstance(name, str):
+        raise Unsupported(f"scope() takes a name (text) or a function to decorate; got {type(name).__name__}")
+    return Scope(name, parse_cap(cap))
+
+
+def keep(x: T, *, forever: bool = False) -> T:
+    """Let the tensors in `x` outlive the current scope: they belong to the one around it, or, `forever`, to none.
+
+    Example:
+        with tenure.scope():
+            best = tenure.keep(model(x).max())
+
+    Returns:
+        `x` itself.
+    """
+    handles = containers.tensors(x, through_code=True)
+    if forever:
+        for region in regions.opened():
+            region.take(handles)
+        return x
+    region = regions.current()
+    if region is not None:
+        _move(handles, region, _open_outer(region))
+    return x
+
+
+def adopt(x: T) -> T:
+    """Put existing tensors under the current scope, whoever owned them before; returns `x`.
+
+    Also what a scope would never claim by itself: parameters, variables, arrays made elsewhere.
+
+    Raises:
+        ScopeError: there is no current scope.
+        Unsupported: `x` is something that cannot contain a tensor.
+    """
+    region = regions.current()
+    if region is None:
+        raise ScopeError("adopt() needs a scope to adopt into: call it inside `with tenure.scope():`")
+    handles = dispose.gather(x, "adopt")
+    for other in regions.opened():
+        other.take(handles)
+    region.give([_record(handle) for handle in handles])
+    return x
+
+
+def register(handle: Any, *, instead_of: Any) -> None:
+    """Count `handle`, just made by tenure itself, as born in the current scope, and the tensor in it no more."""
+    for other in regions.opened():
+        other.take([instead_of])
+    region = regions.current()
+    if region is not None:
+        region.give([_record(handle)])
+
+
+def carry(function: F) -> F:
+    """Wrap `function` so that it belongs to the current scope wherever it runs: another thread, an executor.
+
+    Example:
+        with tenure.scope():
+            executor.submit(tenure.carry(work), x).result()
+    """
+    if not callable(function):
+        raise Unsupported(f"carry() takes a function; got {type(function).__name__}")
+    region = regions.current()
+
+    @contextlib.contextmanager
+    def inside() -> Any:
+        token = regions.joined(region)
+        try:
+            yield
+        finally:
+            regions.part(token)
+
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def carried_coroutine(*args: Any, **kwargs: Any) -> Any:
+            with inside():
+                return await function(*args, **kwargs)
+
+        return carried_coroutine  # type: ignore[return-value]
+
+    @functools.wraps(function)
+    def carried(*args: Any, **kwargs: Any) -> Any:
+        with inside():
+            return function(*args, **kwargs)
+
+    return carried  # type: ignore[return-value]
+
+
+def _record(handle: Any) -> Record:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not sites.is_user(frame.f_code.co_filename):
+        frame = frame.f_back
+    code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, -1)
+    return (weakref.ref(handle), code, lasti)
+
+
+def _move(handles: list[Any], source: Region, target: Region | None) -> None:
+    records = source.take(handles)
+    if target is not None:
+        target.give(records)
+
+
+def _open_outer(region: Region) -> Region | None:
+    outer = region.outer
+    while outer is not None and outer.births is None:
+        outer = outer.outer
+    return outer
+
+
+def _is_inside(inner: Region, outer: Region) -> bool:
+    region = inner.outer
+    while region is not None and region is not outer:
+        region = region.outer
+    return region is not None
+
+
+def _survivors(births: list[Record], origins: dict[int, Record]) -> dict[Framework | None, list[Any]]:
+    """What lives of a scope's births, by framework. Each handle is put into one list only: exemptions count."""
+    groups: dict[Framework | None, list[Any]] = {}
+    for record in births:
+        handle = record[0]()
+        if handle is not None and id(handle) not in origins:
+            origins[id(handle)] = record
+            groups.setdefault(frameworks.owner(handle), []).append(handle)
+    return groups
+
+
+def _owner_frame() -> FrameType | None:
+    """The frame whose code is in the scope: not contextlib's, not ours."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code.co_filename in (contextlib.__file__, __file__):
+        frame = frame.f_back
+    return frame

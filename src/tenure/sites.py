@@ -1,0 +1,78 @@
+"""Where in the user's code something happened: frames of frameworks, the standard library and tenure are skipped."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+import sysconfig
+from pathlib import Path
+from types import CodeType, FrameType
+
+from tenure.model import Site
+
+# Files of compilers: what is born below them is a constant of the compiled function, not a tensor of the user's.
+_COMPILERS = ("torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "torch/_functorch/aot_autograd.py")
+_LIBRARIES = ("torch", "tensorflow", "keras", "jax", "jaxlib", "numpy", "opt_einsum", "functorch", "torchgen")
+
+
+def _folders() -> tuple[str, ...]:
+    here = str(Path(__file__).parent)
+    paths = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib")}
+    found = {here + "/"}
+    for path in paths:
+        # The standard library's own modules, but not site-packages, which lies inside its folder.
+        found.update(str(file) for file in Path(path).glob("*.py"))
+        found.update(f"{folder}/" for folder in Path(path).iterdir() if folder.is_dir() and "-packages" not in folder.name)
+    for entry in sys.path:
+        found.update(f"{entry}/{name}/" for name in _LIBRARIES if entry and (Path(entry) / name).is_dir())
+    return (*sorted(found), "<frozen ", "<__array_function__ ", "<eval_with_key>")
+
+
+@functools.cache
+def prefixes() -> tuple[str, ...]:
+    """Beginnings of file names whose frames are not the user's."""
+    return _folders()
+
+
+@functools.cache
+def compilers() -> tuple[str, ...]:
+    """Files in which a compiler makes tensors of its own."""
+    return tuple(f"{entry}/{file}" for entry in sys.path for file in _COMPILERS if entry)
+
+
+_known: dict[str, bool] = {}
+
+
+def is_user(file: str) -> bool:
+    """Whether frames of this file are the user's."""
+    known = _known.get(file)
+    if known is None:
+        known = _known[file] = not file.startswith(prefixes())
+    return known
+
+
+def here() -> Site | None:
+    """The innermost user frame of this thread."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_user(frame.f_code.co_filename):
+            return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+        frame = frame.f_back
+    return None
+
+
+def at(code: CodeType | None, lasti: int) -> Site | None:
+    """The site of an instruction: what a birth record keeps, turned into a line only when asked."""
+    if code is None:
+        return None
+    line = code.co_firstlineno
+    for start, end, number in code.co_lines():
+        if start <= lasti < end and number is not None:
+            line = number
+    return Site(code.co_filename, line, code.co_qualname)
+
+
+def is_installed(name: str) -> bool:
+    """Whether a top-level package could be imported, without importing it."""
+    return name in sys.modules or importlib.util.find_spec(name) is not None
