@@ -32,7 +32,7 @@ soak: $(STAMP) ## Run the long random programs (about an hour)
 lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/mypy
 
 bench: $(STAMP) ## Measure what a scope costs; writes benchmarks/*.md
 	$(BIN)/python benchmarks/scope_cost.py

@@ -18,7 +18,6 @@
 typedef struct {
     PyTypeObject *type;
     allocfunc original;
-    int may_fail; /* whether the framework survives an allocation that fails */
 } Watched;
 
 static Watched *watched = NULL;
@@ -179,22 +178,27 @@ static void record(PyObject *region, PyObject *handle) {
     PyErr_Clear();
 }
 
+/* Frameworks do not survive an allocation that fails, so a full scope raises at the next instruction instead.
+ * Before the new object exists, Python code may run. */
+static void raise_if_full(PyObject *region) {
+    PyObject *check = slot(region, s_check);
+    if (check == Py_None) return;
+    Py_INCREF(check);
+    PyObject *error = PyObject_CallNoArgs(check);
+    Py_DECREF(check);
+    if (!error) PyErr_WriteUnraisable(region);
+    else if (error != Py_None) PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), error);
+    Py_XDECREF(error);
+}
+
 static PyObject *birth(PyTypeObject *type, Py_ssize_t items) {
     allocfunc original = PyType_GenericAlloc;
-    int may_fail = 0;
     for (Py_ssize_t i = 0; i < watched_count; i++)
-        if (watched[i].type == type) { original = watched[i].original; may_fail = watched[i].may_fail; break; }
+        if (watched[i].type == type) { original = watched[i].original; break; }
     PyObject *region = resolve(NULL);
     if (!region) return original(type, items);
     Py_INCREF(region);
-    PyObject *check = slot(region, s_check);
-    if (may_fail && check != Py_None) { /* before the new object exists, Python code may run */
-        Py_INCREF(check);
-        PyObject *allowed = PyObject_CallNoArgs(check);
-        Py_DECREF(check);
-        if (!allowed) { Py_DECREF(region); return NULL; }
-        Py_DECREF(allowed);
-    }
+    raise_if_full(region);
     int collecting = PyGC_Disable();
     PyObject *handle = original(type, items);
     if (handle) record(region, handle);
@@ -216,10 +220,8 @@ static PyObject *py_setup(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *py_watch(PyObject *self, PyObject *args) {
-    PyObject *type;
-    int may_fail;
-    if (!PyArg_ParseTuple(args, "O!p", &PyType_Type, &type, &may_fail)) return NULL;
+static PyObject *py_watch(PyObject *self, PyObject *type) {
+    if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "watch() takes a class");
     PyTypeObject *t = (PyTypeObject *)type;
     if (t->tp_alloc == birth) Py_RETURN_NONE;
     Py_ssize_t at = 0;
@@ -232,7 +234,6 @@ static PyObject *py_watch(PyObject *self, PyObject *args) {
         watched[watched_count++].type = t;
     }
     watched[at].original = t->tp_alloc;
-    watched[at].may_fail = may_fail;
     t->tp_alloc = birth;
     Py_RETURN_NONE;
 }
@@ -250,52 +251,9 @@ static PyObject *py_current(PyObject *self, PyObject *without) {
     return region;
 }
 
-/* Adds to counts[i] the references that one frame's locals, cells included, have to objects[i]. */
-static void count_frame(_PyInterpreterFrame *frame, PyObject *objects, Py_ssize_t *counts) {
-    PyCodeObject *code = frame_code(frame);
-    if (!code) return;
-    for (int i = 0; i < code->co_nlocalsplus; i++) {
-        PyObject *local = frame->localsplus[i];
-        if (!local) continue;
-        if (PyCell_Check(local)) local = PyCell_GET(local);
-        for (Py_ssize_t j = 0; local && j < PyList_GET_SIZE(objects); j++)
-            if (PyList_GET_ITEM(objects, j) == local) counts[j]++;
-    }
-}
-
-/* How many references running frames have to each object, without the copies that reading f_locals would make. */
-static PyObject *py_local_references(PyObject *self, PyObject *args) {
-    PyObject *objects;
-    int everywhere;
-    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &objects, &everywhere)) return NULL;
-    Py_ssize_t count = PyList_GET_SIZE(objects);
-    Py_ssize_t *counts = PyMem_Calloc(count + 1, sizeof(Py_ssize_t));
-    if (!counts) return PyErr_NoMemory();
-    PyThreadState *mine = PyThreadState_Get();
-    PyThreadState *state = everywhere ? PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(mine)) : mine;
-    for (; state; state = everywhere ? PyThreadState_Next(state) : NULL) {
-#if PY_VERSION_HEX >= 0x030D0000
-        _PyInterpreterFrame *frame = state->current_frame;
-#else
-        _PyInterpreterFrame *frame = state->cframe ? state->cframe->current_frame : NULL;
-#endif
-        for (; frame; frame = frame->previous) count_frame(frame, objects, counts);
-    }
-    PyObject *result = PyList_New(count);
-    for (Py_ssize_t i = 0; result && i < count; i++) {
-        PyObject *number = PyLong_FromSsize_t(counts[i]);
-        if (!number) { Py_CLEAR(result); break; }
-        PyList_SET_ITEM(result, i, number);
-    }
-    PyMem_Free(counts);
-    return result;
-}
-
 static PyMethodDef methods[] = {
-    {"local_references", py_local_references, METH_VARARGS,
-     "local_references(objects, everywhere): references to each from locals of this thread's, or all, running frames"},
     {"setup", py_setup, METH_VARARGS, "setup(var, generators, prefixes, compilers)"},
-    {"watch", py_watch, METH_VARARGS, "watch(type, may_fail): report births of this class"},
+    {"watch", py_watch, METH_O, "watch(type): report births of this class"},
     {"unwatch", py_unwatch, METH_NOARGS, "unwatch(): give every class its own allocator back"},
     {"current", py_current, METH_O, "current(without): the region that owns the running code"},
     {NULL, NULL, 0, NULL},

@@ -1,4 +1,4 @@
-"""References that running frames have to objects: the part of a reference count that is only somebody's locals."""
+"""Running frames, and reading their locals without leaving a copy behind."""
 
 from __future__ import annotations
 
@@ -6,21 +6,6 @@ import inspect
 import sys
 from types import FrameType
 from typing import Any
-
-from tenure import native
-
-
-def local_references(objects: list[Any], *, everywhere: bool = False) -> list[int]:
-    """For each object, how many locals of this thread's (or every thread's) running frames refer to it."""
-    core = native.load("tenure_births", "births.c")
-    if core is not None:
-        return core.local_references(objects, everywhere)  # type: ignore[no-any-return]
-    counts = {id(thing): 0 for thing in objects}
-    for frame in running(everywhere=everywhere):
-        for value in values(frame):
-            if id(value) in counts:
-                counts[id(value)] += 1
-    return [counts[id(thing)] for thing in objects]
 
 
 def running(*, everywhere: bool) -> list[FrameType]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
 State = Literal["live", "disposed", "deleted", "donated", "symbolic", "out-of-scope"]
@@ -23,12 +21,14 @@ class Site:
     @property
     def text(self) -> str:
         """The source line, stripped; empty where the source is not at hand."""
+        import linecache
+
         return linecache.getline(self.file, self.line).strip()
 
     @property
     def short(self) -> str:
         """The site as people say it: `train.py:31`."""
-        return f"{Path(self.file).name}:{self.line}"
+        return f"{self.file.replace(chr(92), '/').rpartition('/')[2]}:{self.line}"
 
     def __str__(self) -> str:
         inside = f" in {self.function}()" if self.function and not self.function.startswith("<") else ""

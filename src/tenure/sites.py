@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import sys
-import sysconfig
-from pathlib import Path
-from types import CodeType, FrameType
+from typing import TYPE_CHECKING
 
 from tenure.model import Site
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
 
 # Files of compilers: what is born below them is a constant of the compiled function, not a tensor of the user's.
 _COMPILERS = ("torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "torch/_functorch/aot_autograd.py")
@@ -17,6 +17,9 @@ _LIBRARIES = ("torch", "tensorflow", "keras", "jax", "jaxlib", "numpy", "opt_ein
 
 
 def _folders() -> tuple[str, ...]:
+    import sysconfig
+    from pathlib import Path
+
     here = str(Path(__file__).parent)
     paths = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib")}
     found = {here + "/"}
@@ -52,14 +55,19 @@ def is_user(file: str) -> bool:
     return known
 
 
-def here() -> Site | None:
-    """The innermost user frame of this thread."""
+def mark() -> tuple[CodeType | None, int]:
+    """The innermost user frame of this thread, as `at` takes it: cheap to keep, a line only when asked."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if is_user(frame.f_code.co_filename):
-            return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+            return frame.f_code, frame.f_lasti
         frame = frame.f_back
-    return None
+    return None, -1
+
+
+def here() -> Site | None:
+    """The innermost user frame of this thread."""
+    return at(*mark())
 
 
 def at(code: CodeType | None, lasti: int) -> Site | None:
@@ -71,8 +79,3 @@ def at(code: CodeType | None, lasti: int) -> Site | None:
         if start <= lasti < end and number is not None:
             line = number
     return Site(code.co_filename, line, code.co_qualname)
-
-
-def is_installed(name: str) -> bool:
-    """Whether a top-level package could be imported, without importing it."""
-    return name in sys.modules or importlib.util.find_spec(name) is not None

@@ -38,7 +38,6 @@ class Framework(Protocol):
     """One framework's part: what its tensors are, how they end, and who holds them natively."""
 
     name: str
-    may_refuse: bool  # whether a new handle may be refused (a cap) without crashing the framework
 
     def owns(self, kind: type) -> bool:
         """Whether instances of this class are this framework's tensors (concrete or symbolic)."""

@@ -19,7 +19,6 @@ class Jax:
     """JAX's part of the Framework protocol."""
 
     name = "jax"
-    may_refuse = False
 
     def owns(self, kind: type) -> bool:
         """Concrete arrays, typed PRNG keys, and tracers."""
@@ -161,6 +160,15 @@ def _teach() -> None:
     Array._check_if_deleted = _check_if_deleted
     for name in ("__repr__", "__str__", "__format__"):
         setattr(Array, name, _telling(getattr(Array, name)))
+    Array.__dlpack_device__ = _checked(Array.__dlpack_device__)
+
+
+def _checked(original: Callable[..., Any]) -> Callable[..., Any]:
+    def ask(self: Any, *args: Any, **kwargs: Any) -> Any:
+        self._check_if_deleted()  # JAX forgets to
+        return original(self, *args, **kwargs)
+
+    return ask
 
 
 def _telling(original: Callable[..., str]) -> Callable[..., str]:

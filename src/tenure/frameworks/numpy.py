@@ -16,7 +16,6 @@ class Numpy:
     """NumPy's part of the Framework protocol."""
 
     name = "numpy"
-    may_refuse = False
 
     def owns(self, kind: type) -> bool:
         """Arrays and their subclasses; scalars are Python numbers here."""

@@ -28,7 +28,6 @@ class Tensorflow:
     """TensorFlow's part of the Framework protocol."""
 
     name = "tensorflow"
-    may_refuse = False
 
     def owns(self, kind: type) -> bool:
         """Eager and symbolic tensors, variables, and Keras's symbolic tensors."""

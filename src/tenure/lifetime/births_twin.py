@@ -48,8 +48,8 @@ def setup(
     _var, _generators = var, generators
 
 
-def watch(kind: type, may_fail: bool, /) -> None:
-    """Report births of this class; a callback cannot fail an allocation, so caps are looked at on exit only."""
+def watch(kind: type, /) -> None:
+    """Report births of this class. A callback cannot raise, so caps are looked at only when their scope is left."""
     slot = _slot(kind)
     if kind not in _originals:
         _originals[kind] = (slot.value or 0, _ALLOC(slot.value or 0))

@@ -14,6 +14,7 @@ from tenure.lifetime import containers, regions
 from tenure.lifetime.own import Owned
 from tenure.model import Fate, Holder, Remains, Remnant, Site, TensorInfo
 
+_ENDED = ("disposed", "deleted", "donated")
 # What a record of a birth tells: where, and in which scope.
 Origin = Callable[[Any], tuple[Site | None, str | None]]
 
@@ -66,10 +67,10 @@ def end(
 
     The report is apart because a look at who else reads a buffer can cost a walk over the heap.
     """
-    already = [_info(handle) for handle in handles if is_ended(handle)]
-    fresh = [handle for handle in handles if not is_ended(handle)]
+    described = {id(handle): _info(handle) for handle in handles}
+    already = [info for info in described.values() if info.state in _ENDED]
+    fresh = [handle for handle in handles if described[id(handle)].state not in _ENDED]
     behind = buffers(fresh)
-    described = {id(handle): _info(handle) for handle in fresh}
 
     def notice(handle: Any) -> TensorInfo:
         info = described.get(id(handle)) or _info(handle)
@@ -127,7 +128,7 @@ def buffers(handles: Iterable[Any]) -> list[tuple[Buffer, list[int]]]:
     """Each buffer once, with the ids of the handles behind which it lies."""
     found: dict[object, tuple[Buffer, list[int]]] = {}
     for handle in handles:
-        value = None if is_ended(handle) else _inner(handle)
+        value = handle if ended.find(handle) is not None else _inner(handle)
         framework = frameworks.owner(value)
         for buffer in framework.buffers(value) if framework is not None else ():
             found.setdefault(buffer.key, (buffer, []))[1].append(id(handle))
@@ -181,7 +182,7 @@ def _inner(handle: Any) -> Any:
 
 def is_ended(handle: Any) -> bool:
     """Whether this handle has ended, by tenure or by its framework."""
-    return ended.find(handle) is not None or _info(handle).state in ("deleted", "donated")
+    return ended.find(handle) is not None or (not isinstance(handle, Owned) and _info(handle).state in _ENDED)
 
 
 def _info(handle: Any) -> TensorInfo:

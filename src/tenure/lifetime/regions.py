@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
     from tenure.model import Site
 
-# weak reference, code and instruction of the user's frame
-Record = tuple[Any, Any, int]
+# Weak reference, code and instruction of the user's frame; a fourth item marks what was adopted, not born here.
+Record = tuple[Any, ...]
 
 
 class Region:
     """One open scope as the birth hook sees it; `births` is None once it has ended.
 
-    `check`, where set, is asked before each birth and raises if there may be no more.
+    `check`, where set, is asked before each birth for the class of error to raise, if there may be no more.
     """
 
     __slots__ = ("agen", "births", "check", "frame", "limit", "moved", "name", "outer")
 
-    def __init__(self, name: str, outer: Region | None, check: Callable[[], None] | None = None) -> None:
+    def __init__(self, name: str, outer: Region | None, check: Callable[[], type[BaseException] | None] | None = None) -> None:
         self.name = name
         self.outer = outer
         self.check = check
@@ -60,7 +60,7 @@ class Region:
         """Own these too."""
         births = self.births
         if births is not None:
-            births.extend((ref, code, lasti) for ref, code, lasti in records)
+            births.extend(tuple(list(record)) for record in records)  # copies: `moved` goes by identity
 
 
 class Hook(Protocol):
@@ -76,8 +76,8 @@ class Hook(Protocol):
     ) -> None:
         """Say where regions are found and which frames are not the user's."""
 
-    def watch(self, kind: type, may_fail: bool, /) -> None:
-        """Report births of this class; `may_fail` says that its framework survives a refused birth."""
+    def watch(self, kind: type, /) -> None:
+        """Report births of this class."""
 
     def unwatch(self) -> None:
         """Give every class its own allocator back."""
@@ -119,19 +119,19 @@ def opened() -> list[Region]:
 def origin(handle: Any) -> tuple[Site | None, str | None]:
     """Where this handle was born and in which open scope, as far as scopes have seen it."""
     for region in opened():
-        for ref, code, lasti in region.records():
+        for ref, code, lasti, *_ in region.records():
             if ref() is handle:
                 return sites.at(code, lasti), region.name
     return None, None
 
 
-def enter(region: Region, frame: FrameType | None, kinds: Iterable[tuple[type, bool]]) -> None:
-    """Make `region` the current one for the code of `frame`; births of `kinds` go to it (see `Hook.watch`)."""
+def enter(region: Region, frame: FrameType | None, kinds: Iterable[type]) -> None:
+    """Make `region` the current one for the code of `frame`; births of `kinds` go to it."""
     watcher = hook()
     with _lock:
         _open.append(region)
-        for kind, may_fail in kinds:
-            watcher.watch(kind, may_fail)
+        for kind in kinds:
+            watcher.watch(kind)
         if frame is not None and frame.f_code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
             region.frame = frame
             region.agen = _async_generator(frame)

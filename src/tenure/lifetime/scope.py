@@ -30,7 +30,7 @@ class Scope:
         self.name = name or ""
         self.cap = cap
         self._region: Region | None = None
-        self._entered: Site | None = None
+        self._entered: tuple[Any, int] = (None, -1)
         self._report: Callable[[], Remains] | None = None
         self._remains: Remains | None = None
 
@@ -39,14 +39,16 @@ class Scope:
     def __enter__(self) -> Self:
         if self._region is not None:
             raise ScopeError(
-                f"scope {self.name!r} was entered already (at {self._entered}); a scope is for one use: "
+                f"scope {self.name!r} was entered already (at {sites.at(*self._entered)}); a scope is for one use: "
                 "write `with tenure.scope(...)` anew each time, or use it as a decorator"
             )
-        self._entered = sites.here()
-        self.name = self.name or (self._entered.short if self._entered else "scope")
+        self._entered = sites.mark()
+        if not self.name:
+            site = sites.at(*self._entered)
+            self.name = site.short if site else "scope"
         check = self._check_cap if self.cap is not None else None
         self._region = Region(self.name, regions.current(), check)
-        kinds = [(kind, framework.may_refuse) for framework in frameworks.awake() for kind in framework.births()]
+        kinds = [kind for framework in frameworks.awake() for kind in framework.births()]
         regions.enter(self._region, _owner_frame(), kinds)
         return self
 
@@ -146,13 +148,14 @@ class Scope:
             return
         if result is not None:
             self.hand_out(result)
-        where = sites.here()
         births = regions.leave(region)
         origins: dict[int, Record] = {}
         doomed: list[Any] = []
-        for framework, members in _survivors(births, origins).items():
+        for framework, members in _survivors(births, origins, adopted=False).items():
             spared = framework.exempt(members) if framework is not None else set()
             doomed.extend(handle for handle in members if id(handle) not in spared)
+        for members in _survivors(births, origins, adopted=True).values():
+            doomed.extend(members)
         if not doomed:
             self._remains = Remains()
             return
@@ -161,7 +164,7 @@ class Scope:
             record = origins.get(id(handle))
             return (sites.at(record[1], record[2]) if record else None), self.name
 
-        self._report = dispose.end(doomed, cause="scope exit", where=where, scope=self.name, origin=origin)
+        self._report = dispose.end(doomed, cause="scope exit", where=sites.here(), scope=self.name, origin=origin)
 
     def _opened(self) -> Region:
         if self._region is None:
@@ -187,10 +190,17 @@ class Scope:
             f"the largest:{''.join(largest)}\n  fix: end some earlier (tenure.dispose, a narrower scope), or raise the cap"
         )
 
-    def _check_cap(self) -> None:
+    def _check_cap(self) -> type[CapExceeded] | None:
         excess = self._excess()
-        if excess is not None:
-            raise excess
+        if excess is None or self._region is None:
+            return None
+        self._region.check = None  # once; the way out may make tensors too
+        text = str(excess)
+
+        def __init__(error: CapExceeded) -> None:
+            CapExceeded.__init__(error, text)
+
+        return type("CapExceeded", (CapExceeded,), {"__init__": __init__, "__module__": CapExceeded.__module__})
 
 
 @overload
@@ -216,7 +226,7 @@ def scope(name: Any = None, *, cap: int | str | None = None) -> Any:
     Arguments:
         name: for reports and errors; by default the place where the scope is opened.
         cap: the most bytes that may be alive in the scope (an int, or text such as "512 MiB"). Going over raises
-            `CapExceeded`: for torch at the next birth, for the others, which would crash, when the scope is left.
+            `CapExceeded` at the next birth, or when the scope is left.
 
     Raises:
         ScopeError: entered twice, left out of order, or the cap makes no sense.
@@ -264,7 +274,7 @@ def adopt(x: T) -> T:
     handles = dispose.gather(x, "adopt")
     for other in regions.opened():
         other.take(handles)
-    region.give([_record(handle) for handle in handles])
+    region.give([(*_record(handle), "adopted") for handle in handles])
     return x
 
 
@@ -314,11 +324,7 @@ def carry(function: F) -> F:
 
 
 def _record(handle: Any) -> Record:
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not sites.is_user(frame.f_code.co_filename):
-        frame = frame.f_back
-    code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, -1)
-    return (weakref.ref(handle), code, lasti)
+    return (weakref.ref(handle), *sites.mark())
 
 
 def _move(handles: list[Any], source: Region, target: Region | None) -> None:
@@ -341,10 +347,14 @@ def _is_inside(inner: Region, outer: Region) -> bool:
     return region is not None
 
 
-def _survivors(births: list[Record], origins: dict[int, Record]) -> dict[Framework | None, list[Any]]:
+def _survivors(
+    births: list[Record], origins: dict[int, Record], *, adopted: bool
+) -> dict[Framework | None, list[Any]]:
     """What lives of a scope's births, by framework. Each handle is put into one list only: exemptions count."""
     groups: dict[Framework | None, list[Any]] = {}
     for record in births:
+        if (len(record) > 3) != adopted:
+            continue
         handle = record[0]()
         if handle is not None and id(handle) not in origins:
             origins[id(handle)] = record

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import gc
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from types import AsyncGeneratorType, BuiltinFunctionType, CodeType, CoroutineType, FrameType, GeneratorType, ModuleType
-from typing import Any
+from typing import Any, Protocol
 
 from tenure.analysis.holders import census as unlisted
 from tenure.analysis.holders import plain
 from tenure.analysis.holders.roots import Roots
 from tenure.model import Link
 
-# A parent that no collector shows, and how its hold on the child is told.
-Native = Callable[[object], Iterable[tuple[object, tuple[Link, ...]]]]
+
+class Native(Protocol):
+    """Asked about holds that no collector shows."""
+
+    def parents(self, things: list[object]) -> list[tuple[object, object, tuple[Link, ...]]]:
+        """Child, parent, and how that hold is told."""
+
+    def kept(self, thing: object) -> int:
+        """How many of an object's references are native code's."""
+
 
 _CHUNK = 100  # objects asked about in one pass over the heap; the pass slows down with their number
 _MANY = 400  # from here on a pass in Python that asks about all of them is faster
@@ -25,16 +34,17 @@ _GENERATORS = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGenera
 class Heap:
     """Objects by id, and for each child its parents. Keeps what it saw alive until `clear`."""
 
-    def __init__(self, roots: Roots, ignore: Iterable[int], census: unlisted.Census, native: Native, deadline: float) -> None:
+    def __init__(self, roots: Roots, ignore: Iterable[int], native: Native, deadline: float) -> None:
         self.objects: dict[int, object] = {}
         self.parents: dict[int, dict[int, tuple[Link, ...]]] = {}
         self.ranks: dict[int, int | None] = {}
         self.expanded: set[int] = set()
         self._roots = roots
-        self._census = census
+        self._census: unlisted.Census | None = None
+        self._seen: dict[int, int] = {}
         self._native = native
         self._deadline = deadline
-        self._ignore = {*ignore, *census.own, id(self.objects), id(roots.keep), id(self.__dict__), id(self)}
+        self._ignore = {*ignore, id(self.objects), id(roots.keep)}
 
     def clear(self) -> None:
         """Let go of everything."""
@@ -67,32 +77,47 @@ class Heap:
     def expand(self, keys: list[int]) -> None:
         """Find the parents of these objects."""
         if len(keys) >= _MANY:
-            self._connect(keys, _scan(set(keys)))
+            self._ask(set(keys), _scan(set(keys)))
         else:
             for start in range(0, len(keys), _CHUNK):
                 if start and self.late:
                     break
-                chunk = keys[start : start + _CHUNK]
+                chunk = set(keys[start : start + _CHUNK])
                 batch = [self.objects[key] for key in chunk]
-                self._ignore.add(id(batch))
                 found = gc.get_referrers(*batch)
-                self._ignore.discard(id(batch))
                 batch.clear()
-                self._connect(chunk, found)
-        for key in keys:
-            for parent, links in self._native(self.objects[key]):
-                self.link(key, parent, links)
+                self._ask(chunk, found)
+        asked = [self.objects[key] for key in keys]
+        for child, parent, links in self._native.parents(asked):
+            self.link(id(child), parent, links)
+        asked.clear()
 
-    def _connect(self, keys: list[int], found: list[Any]) -> None:
-        children = set(keys)
+    def _ask(self, children: set[int], found: list[Any]) -> None:
         self.expanded |= children
-        found.extend(self._census.holding(children))
+        if self._census is not None:
+            found.extend(self._census.holding(children))
+        self._connect(children, found)
+
+    def take(self, census: unlisted.Census) -> None:
+        """Add what the collector does not list to all that has been asked about so far, and from now on."""
+        self._census = census
+        self._ignore.update(census.own)
+        self._connect(self.expanded, census.holding(self.expanded))
+
+    def unseen(self, key: int) -> int:
+        """How many references to an object that was asked about come from where neither collector nor frames show."""
+        # One reference is the argument's.
+        seen = 1 + self._seen.get(key, 0) + self._roots.count(key)
+        return sys.getrefcount(self.objects[key]) - seen - self._native.kept(self.objects[key])
+
+    def _connect(self, children: set[int], found: list[Any]) -> None:
         for parent in found:
-            if id(parent) in self._ignore or parent is found or self._is_noise(parent):
-                continue
-            for held in {id(part) for part in unlisted.contents(parent)} & children:
-                if held != id(parent):
-                    self.link(held, parent)
+            held = [key for part in unlisted.contents(parent) if (key := id(part)) in children]
+            for key in held:
+                self._seen[key] = self._seen.get(key, 0) + 1
+            if held and id(parent) not in self._ignore and not self._is_noise(parent):
+                for key in set(held) - {id(parent)}:
+                    self.link(key, parent)
         found.clear()
 
     def _is_noise(self, parent: object) -> bool:

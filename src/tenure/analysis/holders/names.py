@@ -90,7 +90,7 @@ class Namer:
                 return (Link(f".{fields[index]}", "attribute"),), 1
             return (Link(f"[{index}]", "item"),), 1
         if plain.is_a(owner, (set, frozenset)):
-            return (Link("[{…}]", "item"),), 1
+            return (Link("{…}", "item"),), 1
         return None
 
     def _entry(self, owner: dict[Any, Any], value: object) -> Step | None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import gc
-import sys
+import heapq
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
+from types import CellType, FunctionType, MethodType
 
 from tenure.analysis.holders.heap import Heap
 
+_PLAIN = (dict, list, tuple, set, CellType, MethodType, FunctionType)
 _DEPTH = 14
 _BREADTH = 1500
+_NATIVE = 100  # a way through a graph is told only where no way through names was found
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,8 @@ class Path:
     """Object ids from the beginning to the target.
 
     `status` is "rooted", "loose" (its first object is held by nothing that can be seen), "cycle" (`loop` leads from
-    the first object back to it) or "far" (the search ended before it found a beginning).
+    the first object back to it) or "far" (the search ended before it found a beginning). `rank` is 0 where it begins
+    in the user's code.
     """
 
     status: str
@@ -27,51 +31,74 @@ class Path:
     rank: int = 0
 
 
-def search(heap: Heap, targets: list[int]) -> list[Path]:
-    """Explore upwards from the targets until every direct reference to one has its path."""
+def explore(heap: Heap, targets: list[int]) -> None:
+    """Go upwards from the targets until every direct reference to one has a beginning in the user's code."""
     goals = set(targets)
-    heap.expand(targets)
-    direct = [(parent, target) for target in targets for parent in heap.parents.get(target, ()) if parent not in goals]
-    found: dict[int, int] = {}
+    heap.expand([target for target in targets if target not in heap.expanded])
+    direct = {parent for _, parent in _direct(heap, targets)}
     for _ in range(_DEPTH):
-        found = _reached(heap, goals, 0)
-        missing = {parent for parent, _ in direct if parent not in found}
-        open_ends = [key for key in _above(heap, missing, goals) if key not in heap.expanded and not heap.is_end(key)]
-        if not open_ends or heap.late or len(heap.objects) > _BREADTH * _DEPTH:
+        missing = direct.difference(_reached(heap, goals, 0, native=False))
+        ends = [key for key in _above(heap, missing, goals) if key not in heap.expanded and not heap.is_end(key)]
+        if not ends or heap.late or len(heap.objects) > _BREADTH * _DEPTH:
             break
-        heap.expand(open_ends[:_BREADTH])
-    return [path for parent, target in direct if (path := _path(heap, goals, parent, target)) is not None]
+        heap.expand(ends[:_BREADTH])
 
 
-def _path(heap: Heap, goals: set[int], parent: int, target: int) -> Path | None:
-    for rank in (0, 1, 2):
-        found = _reached(heap, goals, rank)
-        if parent in found:
-            # Tenure's own references are not told.
-            return None if rank == 2 else Path("rooted", (*_trail(found, parent), target), rank=rank)
+def shortest(heap: Heap, targets: list[int]) -> list[Path]:
+    """The path of every direct reference to a target."""
+    goals = set(targets)
+    reached = [_reached(heap, goals, rank) for rank in (0, 1, 2)]
+    found: list[Path] = []
+    for target, parent in _direct(heap, targets):
+        rank = next((rank for rank in (0, 1, 2) if parent in reached[rank]), None)
+        if rank is None:
+            found.append(_unrooted(heap, goals, parent, target))
+        elif rank < 2:  # tenure's own references are not told
+            found.append(Path("rooted", (*_trail(reached[rank], parent)[::-1], target), rank=rank))
+    return found
+
+
+def _direct(heap: Heap, targets: list[int]) -> Iterable[tuple[int, int]]:
+    goals = set(targets)
+    return [(target, parent) for target in targets for parent in heap.parents.get(target, ()) if parent not in goals]
+
+
+def _unrooted(heap: Heap, goals: set[int], parent: int, target: int) -> Path:
     above = _above(heap, {parent}, goals)
     if any(key not in heap.expanded for key in above):
         return Path("far", (parent, target), rank=1)
     loose = _loose(heap, above)
     if loose is not None:
         return Path("loose", (*_downwards(heap, loose, parent, goals), target), rank=1)
-    return _cycle(heap, goals, parent, target)
+    # All that leads here is held only by itself: tell the shortest loop and the way from it to the target.
+    # Best from an object of the user's, which has a name for what it holds; not from its dict.
+    for key in sorted(above, key=lambda key: type(heap.objects[key]) in _PLAIN):
+        loop = _loop(heap, key)
+        if loop:
+            return Path("cycle", (*_downwards(heap, key, parent, goals), target), loop)
+    return Path("cycle", _loop(heap, target) or (parent, target))
 
 
-def _reached(heap: Heap, goals: set[int], rank: int) -> dict[int, int]:
-    """Everything reached from beginnings of this rank without passing a target, and from where; nearest first."""
-    children: dict[int, list[int]] = {}
+def _reached(heap: Heap, goals: set[int], rank: int, *, native: bool = True) -> dict[int, int]:
+    """Everything reached from beginnings of this rank without passing a target, and from where (0: a beginning)."""
+    children: dict[int, list[tuple[int, int]]] = {}
     for child, parents in heap.parents.items():
-        for parent in parents:
-            children.setdefault(parent, []).append(child)
-    queue = deque(key for key in heap.objects if heap.ranks[key] == rank and key not in goals)
-    found = {key: 0 for key in queue}
+        for parent, links in parents.items():
+            graph = any(link.kind == "autograd" for link in links)
+            if native or not graph:
+                children.setdefault(parent, []).append((child, _NATIVE if graph else 1))
+    queue = [(0, order, key, 0) for order, key in enumerate(heap.objects) if heap.ranks[key] == rank and key not in goals]
+    order = len(heap.objects)
+    found: dict[int, int] = {}
     while queue:
-        key = queue.popleft()
-        for child in children.get(key, ()):
+        cost, _, key, before = heapq.heappop(queue)
+        if key in found:
+            continue
+        found[key] = before
+        for child, more in children.get(key, ()):
             if child not in found and child not in goals:
-                found[child] = key
-                queue.append(child)
+                order += 1
+                heapq.heappush(queue, (cost + more, order, child, key))
     return found
 
 
@@ -79,74 +106,41 @@ def _trail(found: dict[int, int], key: int) -> list[int]:
     trail = [key]
     while found[trail[-1]]:
         trail.append(found[trail[-1]])
-    return trail[::-1]
+    return trail
 
 
 def _above(heap: Heap, starts: set[int], goals: set[int]) -> list[int]:
     """The starts and all that is known to lead to them, nearest first."""
+    return list(_upwards(heap, starts, goals))
+
+
+def _upwards(heap: Heap, starts: set[int], goals: set[int]) -> dict[int, int]:
     queue = deque(starts)
-    found = dict.fromkeys(starts)
+    found = dict.fromkeys(starts, 0)
     while queue:
-        for parent in heap.parents.get(queue.popleft(), ()):
+        key = queue.popleft()
+        for parent in heap.parents.get(key, ()):
             if parent not in found and parent not in goals:
-                found[parent] = None
+                found[parent] = key
                 queue.append(parent)
-    return list(found)
+    return found
 
 
 def _downwards(heap: Heap, start: int, goal: int, goals: set[int]) -> list[int]:
     """The shortest trail from `start` down to `goal`."""
-    next_of: dict[int, int] = {goal: 0}
-    queue = deque([goal])
-    while queue and start not in next_of:
-        key = queue.popleft()
-        for parent in heap.parents.get(key, ()):
-            if parent not in next_of and parent not in goals:
-                next_of[parent] = key
-                queue.append(parent)
-    trail = [start]
-    while next_of[trail[-1]]:
-        trail.append(next_of[trail[-1]])
-    return trail
+    return _trail(_upwards(heap, {goal}, goals), start)
 
 
 def _loose(heap: Heap, above: list[int]) -> int | None:
     """The nearest object that somebody unseen holds: native code, or an expression that is being evaluated."""
-    inside = set(above)
-    counts = dict.fromkeys(above, 0)
-    for parent in {parent for key in above for parent in heap.parents.get(key, ())}:
-        for part in gc.get_referents(heap.objects[parent]):
-            if id(part) in inside:
-                counts[id(part)] += 1
-    for key in above:
-        # One reference is the heap's, one the argument's.
-        if sys.getrefcount(heap.objects[key]) - 2 > counts[key]:
-            return key
-    return next((key for key in above if not heap.parents.get(key)), None)
-
-
-def _cycle(heap: Heap, goals: set[int], parent: int, target: int) -> Path:
-    """All that leads here is held only by itself: tell the shortest loop and the way from it to the target."""
-    for key in _above(heap, {parent}, goals):
-        loop = _loop(heap, key)
-        if loop:
-            return Path("cycle", (*_downwards(heap, key, parent, goals), target), loop, rank=0)
-    loop = _loop(heap, target)
-    return Path("cycle", loop or (parent, target), (), rank=0)
+    return next((key for key in above if not heap.parents.get(key) or heap.unseen(key) > 0), None)
 
 
 def _loop(heap: Heap, key: int) -> tuple[int, ...]:
-    next_of: dict[int, int] = {}
-    queue = deque([key])
-    while queue:
-        child = queue.popleft()
-        for parent in heap.parents.get(child, ()):
-            if parent not in next_of:
-                next_of[parent] = child
-                queue.append(parent)
-            if parent == key:
-                trail = [key, next_of[key]]
-                while trail[-1] != key:
-                    trail.append(next_of[trail[-1]])
-                return tuple(trail)
-    return ()
+    """The shortest way from an object back to itself."""
+    trails = [_trail(_upwards(heap, {parent}, set()), key) for parent in heap.parents.get(key, ()) if _leads(heap, key, parent)]
+    return (*min(trails, key=len), key) if trails else ()
+
+
+def _leads(heap: Heap, start: int, goal: int) -> bool:
+    return start in _upwards(heap, {goal}, set())

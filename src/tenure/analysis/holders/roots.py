@@ -7,7 +7,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import (
+    AsyncGeneratorType,
+    BuiltinFunctionType,
+    CodeType,
+    CoroutineType,
+    FunctionType,
+    GeneratorType,
+    ModuleType,
+)
 
 from tenure import sites
 from tenure.analysis.holders import frames, plain, sources
@@ -15,6 +23,7 @@ from tenure.model import Link, Site
 
 # Values that lead to no tensor, and that half the heap refers to.
 _DULL = (str, int, float, bool, complex, bytes, type(None), type, ModuleType, CodeType, BuiltinFunctionType)
+_CODE_OF = {FunctionType: "__code__", GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType: "ag_code"}
 _LAST = ("last_value", "last_traceback", "last_exc", "last_type")
 
 
@@ -99,9 +108,13 @@ class Roots:
             ranks.append(space.rank)
         elif plain.is_a(thing, type):
             ranks.append(self._of_class(thing).rank)  # type: ignore[arg-type]
-        elif type(thing) is FunctionType and frames.is_own(thing.__code__):
+        elif _is_own(thing):
             ranks.append(2)
         return min(ranks, default=None)
+
+    def count(self, key: int) -> int:
+        """How many variables of running frames, tenure's included, hold the object with this id."""
+        return len(self._variables.get(key, ()))
 
     def is_space(self, thing: object) -> bool:
         """Whether this is the namespace of a module or class."""
@@ -206,3 +219,9 @@ class Roots:
         space = _Space(module, file if type(file) is str else None)
         shown = name if module in ("__main__", "builtins", "") else f"{module}.{name}"
         return Root("class", space.rank, (Link(shown, "class", sources.class_line(space.file, name)),))
+
+
+def _is_own(thing: object) -> bool:
+    """Whether this is a function or generator of tenure's."""
+    code = _CODE_OF.get(type(thing))
+    return code is not None and frames.is_own(getattr(thing, code))

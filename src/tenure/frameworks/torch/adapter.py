@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from tenure import references
 from tenure.errors import epitaph
 from tenure.frameworks import ended
 from tenure.frameworks.base import Buffer, Inner
-from tenure.frameworks.torch import counts, owners, threads
+from tenure.frameworks.torch import counts, owners
 from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal
 from tenure.model import State, TensorInfo
 
@@ -30,7 +31,6 @@ class Torch:
     """PyTorch's part of the Framework protocol."""
 
     name = "torch"
-    may_refuse = True
 
     def owns(self, kind: type) -> bool:
         """Every Tensor subclass, parameters and symbolic tensors included."""
@@ -91,15 +91,20 @@ class Torch:
         }
 
     def end(self, tensors: list[torch.Tensor], notice: Callable[[Any], TensorInfo]) -> None:
-        """Seal every handle first, so that no new use can begin; then let go of the bytes nobody is reading."""
-        for tensor in tensors:
-            ended.bury(tensor, notice(tensor))
-            seal(tensor)
-        busy = threads.in_use(tensors)
-        for tensor in tensors:
+        """Seal every handle first, so that no new use can begin; then let go of the bytes nobody is reading.
+
+        Who reads them through the handle itself (NumPy, an operation in another thread) has a reference to it that
+        neither frames nor heap explain. Then the bytes stay until the handle's last reference goes.
+        """
+        kinds = [type(tensor) for tensor in tensors]
+        for index in range(len(tensors)):
+            ended.bury(tensors[index], notice(tensors[index]))
+            seal(tensors[index])
+        busy = references.unexplained(tensors, [int(counts.kept_by_native(tensor)) for tensor in tensors])
+        for tensor, kind in zip(tensors, kinds, strict=True):
             info = ended.find(tensor)
             if id(tensor) not in busy and info is not None:
-                divorce(tensor, epitaph(info))
+                divorce(tensor, kind, epitaph(info))
 
     def births(self) -> Iterable[type]:
         """Plain tensors and the user's own subclasses; parameters and torch's internal classes are not claimed."""
@@ -109,8 +114,8 @@ class Torch:
                 yield from _family(kind)
 
     def exempt(self, tensors: list[torch.Tensor]) -> set[int]:
-        """Buffers of modules and optimizer state."""
-        return owners.owned(tensors)
+        """Buffers of modules, optimizer state, and what only native code leads to."""
+        return owners.spared(tensors)
 
     def live(self) -> Iterator[torch.Tensor]:
         """Every tensor the garbage collector knows."""

@@ -10,9 +10,13 @@ import torch
 
 def handle_users(tensor: torch.Tensor) -> int | None:
     """How many references there are to the tensor below Python; the handle itself is one."""
+    counter = getattr(torch.Tensor, "_use_count", None)
+    if counter is None:
+        return None
+    if type(tensor) is torch.Tensor:
+        return int(counter(tensor))
     with torch._C.DisableTorchFunctionSubclass():
-        counter = getattr(tensor, "_use_count", None)
-        return None if counter is None else int(counter())
+        return int(counter(tensor))
 
 
 def storage_users(tensor: torch.Tensor) -> int | None:

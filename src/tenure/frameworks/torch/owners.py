@@ -1,4 +1,4 @@
-"""Which tensors belong to a module or an optimizer: a scope must not end those, wherever they were born."""
+"""Which tensors a scope must not end, wherever they were born: what modules, optimizers and native code keep."""
 
 from __future__ import annotations
 
@@ -10,41 +10,40 @@ from typing import Any
 
 import torch
 
-from tenure import frames
+from tenure import references
 from tenure.frameworks.torch.counts import kept_by_native
 
 _known: dict[int, weakref.ref[Any]] = {}
 
 
-def owned(tensors: list[torch.Tensor]) -> set[int]:
-    """The ids of those that are a module's buffer or an optimizer's state.
+def spared(tensors: list[torch.Tensor]) -> set[int]:
+    """The ids of those that a scope leaves alone.
+
+    Buffers of modules and optimizer state; and handles that no name leads to, only native code (a `.grad` that was
+    looked at, a tensor saved for backward): to end those would free nothing and hurt nobody but the gradient.
 
     Most tensors that outlive their scope are somebody's locals, which the reference count shows. Only for the others
     are the known owners asked, and only if that does not explain them is the heap searched for new owners.
     """
-    suspects = _beyond_locals(tensors)
+    native: set[int] = set()
+    suspects: set[int] = set()
+    for index, framed in enumerate(references.from_frames(tensors)):
+        kept = kept_by_native(tensors[index])
+        # One reference is the list's, one is the argument of getrefcount.
+        rest = sys.getrefcount(tensors[index]) - 2 - framed - kept
+        if rest > 0:
+            suspects.add(id(tensors[index]))
+        elif kept and not framed:
+            native.add(id(tensors[index]))
     if not suspects:
-        return set()
+        return native
     found = suspects & _belongings()
     if found != suspects:
         for thing in gc.get_objects():
             if issubclass(type(thing), torch.nn.Module | torch.optim.Optimizer):
                 _known[id(thing)] = weakref.ref(thing)
         found = suspects & _belongings()
-    return found
-
-
-def _beyond_locals(tensors: list[torch.Tensor]) -> set[int]:
-    suspects: set[int] = set()
-    known = frames.local_references(tensors)
-    for index, local in enumerate(known):
-        # One reference is the list's, one is the argument of getrefcount.
-        rest = sys.getrefcount(tensors[index]) - 2 - local
-        if kept_by_native(tensors[index]):
-            rest -= 1
-        if rest > 0:
-            suspects.add(id(tensors[index]))
-    return suspects
+    return native | found
 
 
 def _belongings() -> set[int]:

@@ -63,14 +63,19 @@ class EndedTensor(torch.Tensor):
         return self.__repr__()
 
 
-def divorce(tensor: torch.Tensor, text: str) -> bool:
-    """Take the bytes from under a sealed handle; False if native weak references forbid it."""
+def divorce(tensor: torch.Tensor, kind: type, text: str) -> bool:
+    """Take the bytes from under a sealed handle of class `kind`; False if native weak references forbid it."""
     with torch._C.DisableTorchFunctionSubclass():
-        empty = _blank(tensor, text)
+        other = _blank(tensor, text)
         try:
-            torch._C._swap_tensor_impl(tensor, empty)
+            torch._C._swap_tensor_impl(tensor, other)
         except RuntimeError:
             return _empty_in_place(tensor, text)
+        # `other` now stands for the old tensor wherever native code hands it out: `.grad`, a view's base, saved
+        # tensors. So it must be what the handle was.
+        other.__class__ = kind
+        attributes = {name: value for name, value in tensor.__dict__.items() if name != "_is_param"}
+        other.__dict__.update(attributes)
     return True
 
 

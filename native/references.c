@@ -1,0 +1,143 @@
+/* Counting references: how many of the references to an object come from running frames, and how many from the heap.
+ *
+ * A handle whose references are all explained may lose its bytes. One that something unseen refers to (an array that
+ * reads its memory, an operation that another thread is in) may not.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#define Py_BUILD_CORE 1
+#include <internal/pycore_frame.h>
+#undef Py_BUILD_CORE
+#include <string.h>
+
+typedef struct {
+    PyObject **keys;
+    Py_ssize_t *counts;
+    size_t mask;
+} Table;
+
+static size_t hash(PyObject *object, size_t mask) { return ((size_t)object >> 4) * 0x9E3779B97F4A7C15ULL >> 20 & mask; }
+
+static Py_ssize_t *find(Table *table, PyObject *object) {
+    for (size_t at = hash(object, table->mask); table->keys[at]; at = (at + 1) & table->mask)
+        if (table->keys[at] == object) return &table->counts[at];
+    return NULL;
+}
+
+static int open_table(Table *table, PyObject *objects) {
+    size_t size = 16;
+    while (size < (size_t)PyList_GET_SIZE(objects) * 4) size *= 2;
+    table->mask = size - 1;
+    table->keys = PyMem_Calloc(size, sizeof(PyObject *));
+    table->counts = PyMem_Calloc(size, sizeof(Py_ssize_t));
+    if (!table->keys || !table->counts) {
+        PyMem_Free(table->keys);
+        PyMem_Free(table->counts);
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(objects); i++) {
+        PyObject *object = PyList_GET_ITEM(objects, i);
+        size_t at = hash(object, table->mask);
+        while (table->keys[at] && table->keys[at] != object) at = (at + 1) & table->mask;
+        table->keys[at] = object;
+    }
+    return 0;
+}
+
+static PyObject *close_table(Table *table, PyObject *objects) {
+    PyObject *result = PyList_New(PyList_GET_SIZE(objects));
+    for (Py_ssize_t i = 0; result && i < PyList_GET_SIZE(objects); i++) {
+        PyObject *number = PyLong_FromSsize_t(*find(table, PyList_GET_ITEM(objects, i)));
+        if (!number) { Py_CLEAR(result); break; }
+        PyList_SET_ITEM(result, i, number);
+    }
+    PyMem_Free(table->keys);
+    PyMem_Free(table->counts);
+    return result;
+}
+
+/* What a frame refers to: locals and, where the interpreter has noted how far it reaches, the stack.
+ * A generator's frame whose reach is noted is shown by its generator, on the heap. */
+static void count_frame(_PyInterpreterFrame *frame, Table *table) {
+#if PY_VERSION_HEX >= 0x030D0000
+    if (!frame->f_executable || !PyCode_Check(frame->f_executable)) return;
+    PyCodeObject *code = (PyCodeObject *)frame->f_executable;
+#else
+    PyCodeObject *code = frame->f_code;
+#endif
+#if PY_VERSION_HEX >= 0x030C0000
+    if (frame->owner == FRAME_OWNED_BY_CSTACK) return;
+#endif
+    Py_ssize_t top = frame->stacktop;
+    if (top >= 0 && frame->owner == FRAME_OWNED_BY_GENERATOR) return;
+    if (top < code->co_nlocalsplus) top = code->co_nlocalsplus;
+    for (Py_ssize_t i = 0; i < top; i++) {
+        PyObject *local = frame->localsplus[i];
+        Py_ssize_t *count = local ? find(table, local) : NULL;
+        if (count) (*count)++;
+    }
+}
+
+/* frame_references(objects, everywhere): for each, references from this thread's, or every thread's, running frames. */
+static PyObject *frame_references(PyObject *self, PyObject *args) {
+    PyObject *objects;
+    int everywhere;
+    Table table;
+    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &objects, &everywhere) || open_table(&table, objects) < 0)
+        return NULL;
+    PyThreadState *mine = PyThreadState_Get();
+    PyThreadState *state = everywhere ? PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(mine)) : mine;
+    for (; state; state = everywhere ? PyThreadState_Next(state) : NULL) {
+#if PY_VERSION_HEX >= 0x030D0000
+        _PyInterpreterFrame *frame = state->current_frame;
+#else
+        _PyInterpreterFrame *frame = state->cframe ? state->cframe->current_frame : NULL;
+#endif
+        for (; frame; frame = frame->previous)
+            if (!_PyFrame_IsIncomplete(frame)) count_frame(frame, &table);
+    }
+    return close_table(&table, objects);
+}
+
+static int visit(PyObject *object, void *table) {
+    Py_ssize_t *count = find(table, object);
+    if (count) (*count)++;
+    return 0;
+}
+
+/* An extension's object that refers to a handle may be reading its memory: its reference explains nothing.
+ * Classes written in Python and the interpreter's own types have no folder in their names. */
+static int is_opaque(PyTypeObject *type) {
+    static const char *known[] = {"collections.", "functools.", "itertools.", "types.", "torch.", "asyncio.", "weakref.",
+                                  "contextvars.", "operator.", "_", NULL};
+    if (!strchr(type->tp_name, '.')) return 0;
+    for (int i = 0; known[i]; i++)
+        if (strncmp(type->tp_name, known[i], strlen(known[i])) == 0) return 0;
+    return 1;
+}
+
+/* heap_references(objects, heap): for each, references from the things in the list `heap`, except `objects` itself. */
+static PyObject *heap_references(PyObject *self, PyObject *args) {
+    PyObject *objects, *heap;
+    Table table;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &objects, &PyList_Type, &heap) || open_table(&table, objects) < 0)
+        return NULL;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(heap); i++) {
+        PyObject *thing = PyList_GET_ITEM(heap, i);
+        traverseproc traverse = Py_TYPE(thing)->tp_traverse;
+        if (traverse && thing != objects && !is_opaque(Py_TYPE(thing))) traverse(thing, visit, &table);
+    }
+    return close_table(&table, objects);
+}
+
+static PyMethodDef methods[] = {
+    {"frame_references", frame_references, METH_VARARGS, "references from running frames"},
+    {"heap_references", heap_references, METH_VARARGS, "references from the heap"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "tenure_references", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit_tenure_references(void) { return PyModule_Create(&module); }

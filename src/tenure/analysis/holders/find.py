@@ -1,0 +1,162 @@
+"""The search: from the handles of some buffers to the names that keep them."""
+
+from __future__ import annotations
+
+import contextvars
+import gc
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from tenure.analysis.holders import paths
+from tenure.analysis.holders.census import Census
+from tenure.analysis.holders.heap import Heap
+from tenure.analysis.holders.names import Namer
+from tenure.analysis.holders.natives import Natives
+from tenure.analysis.holders.roots import Roots
+from tenure.frameworks import host
+from tenure.model import Holder, Link
+
+_SECONDS = 1.5
+
+
+class _Buffer:
+    """Stands for bytes that something holds without a handle."""
+
+
+def find(handles: list[Any], keys: set[object], ignore: frozenset[int] = frozenset(), limit: int = 8) -> list[Holder]:
+    """Who keeps these handles, and others that share their buffers, alive.
+
+    Arguments:
+        handles: tensors asked about; may be empty when they have ended and only their buffers are known.
+        keys: the buffers' identities (`Buffer.key`).
+        ignore: ids of objects whose references do not count.
+        limit: the most holders to tell.
+    """
+    collecting = gc.isenabled()
+    gc.disable()  # the search allocates much; a collection would end what it is about to name
+    try:
+        # In a context of its own: handles that become visible on the way are nobody's births.
+        return contextvars.Context().run(_find, handles, keys, ignore, limit)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _find(handles: list[Any], keys: set[object], ignore: frozenset[int], limit: int) -> list[Holder]:
+    natives = Natives(keys)
+    roots = Roots()
+    heap = Heap(roots, {*ignore, *natives.own, id(handles)}, natives, time.monotonic() + _SECONDS)
+    search = _Search(natives, roots, heap)
+    try:
+        return search.run(handles)[:limit]
+    finally:
+        for part in (search, heap, roots, natives):
+            part.clear()
+
+
+class _Search:
+    """One search: targets, what is known to share their bytes, and the paths to all of it."""
+
+    def __init__(self, natives: Natives, roots: Roots, heap: Heap) -> None:
+        self._natives = natives
+        self._roots = roots
+        self._heap = heap
+        self._census: Census | None = None
+        self._kinds: dict[int, str] = {}
+        self._namer = Namer(roots.name)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        if self._census is not None:
+            self._census.clear()
+
+    def run(self, handles: list[Any]) -> list[Holder]:
+        """All holders, best first."""
+        heap = self._heap
+        asked = dict.fromkeys(heap.add(handle) for handle in handles)
+        others = dict.fromkeys(key for key in map(heap.add, self._natives.handles) if key not in asked)
+        buffer = heap.add(_Buffer())
+        self._lead(buffer)
+        self._lend(buffer, self._natives.lenders(), asked)
+        targets = [*asked, *others, buffer]
+        paths.explore(heap, targets)
+        unknown = self._unknown(targets[:-1], 0)
+        if self._needs_census(targets[:-1], buffer) or unknown:
+            exports = self._take_census(buffer, asked)
+            paths.explore(heap, targets)
+            unknown = self._unknown(targets[:-1], exports)
+        found = [*self._variables(asked, others), *self._paths(targets, others)]
+        holders = _distinct(holder for _, holder in sorted(found, key=lambda pair: pair[0]))
+        if unknown:
+            noun = "reference" if unknown == 1 else "references"
+            holders.append(Holder("native", (Link(f"{unknown} further {noun} from native code", "native"),)))
+        elif not holders and not handles:
+            holders.append(Holder("native", (Link("native code", "native"),)))
+        return holders
+
+    # What follows is in methods of its own so that no loop variable holds a tensor while references are counted.
+
+    def _lead(self, buffer: int) -> None:
+        for leader, links in self._natives.savers():
+            self._heap.link(buffer, leader, links)
+
+    def _lend(self, buffer: int, lenders: Iterable[tuple[object, str]], asked: Iterable[int]) -> None:
+        for lender, kind in lenders:
+            if id(lender) not in asked:
+                self._kinds[self._heap.link(buffer, lender)] = kind
+
+    def _needs_census(self, targets: list[int], buffer: int) -> bool:
+        """Whether something refers to a target that the collector does not list, as an array does."""
+        return (
+            any(self._heap.unseen(key) > 0 for key in targets)
+            or any(not gc.is_tracked(self._heap.objects[key]) for key in targets)
+            or "memoryview" in self._kinds.values()
+        )
+
+    def _take_census(self, buffer: int, asked: Iterable[int]) -> int:
+        self._census = Census(self._roots.keep)
+        self._heap.take(self._census)
+        exports = 0
+        for span in self._natives.spans():
+            for array in self._census.keep:
+                if host.overlaps(array, *span):
+                    self._lend(buffer, [(array, "array")], asked)
+                    exports += 1
+        return exports
+
+    def _unknown(self, targets: list[int], exports: int) -> int:
+        return max((self._natives.unknown(self._heap.objects[key], exports) for key in targets), default=0)
+
+    def _variables(self, asked: Iterable[int], others: Iterable[int]) -> Iterable[tuple[tuple[int, int], Holder]]:
+        for keys, kind in ((asked, ""), (others, "view")):
+            for key in keys:
+                for root in self._roots.variables(self._heap.objects[key]):
+                    yield (root.rank, 0), Holder(kind or root.kind, root.links)
+
+    def _paths(self, targets: list[int], others: Iterable[int]) -> Iterable[tuple[tuple[int, int], Holder]]:
+        for path in paths.shortest(self._heap, targets):
+            kind = self._kinds.get(path.chain[-2], "view" if path.chain[-1] in others else "")
+            if path.status != "rooted" and kind in ("memoryview", "storage"):
+                continue  # made by the framework itself, as part of something that is told anyway
+            holder = self._tell(path, path.chain[:-1] if path.chain[-2] in self._kinds else path.chain)
+            yield (path.rank, len(path.chain)), Holder(kind or holder.kind, holder.links)
+
+    def _tell(self, path: paths.Path, keys: tuple[int, ...]) -> Holder:
+        chain = [self._heap.objects[key] for key in keys]
+        if path.status == "rooted":
+            root, used = self._roots.begin(chain)
+            return Holder(root.kind, (*root.links, *self._links(keys[used:])))
+        start = self._namer.start(chain[0])
+        loop = (*self._links(path.loop), *start) if path.loop else ()
+        links = (*start, *loop, *self._links(keys))
+        kind = "cycle" if path.status == "cycle" else links[0].kind if links else "object"
+        return Holder(kind, links)
+
+    def _links(self, keys: tuple[int, ...]) -> list[Link]:
+        told = {at: self._heap.parents[child][parent] for at, (parent, child) in enumerate(zip(keys, keys[1:], strict=False))}
+        return self._namer.links([self._heap.objects[key] for key in keys], told)
+
+
+def _distinct(found: Iterable[Holder]) -> list[Holder]:
+    return list(dict.fromkeys(found))

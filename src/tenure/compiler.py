@@ -1,0 +1,78 @@
+"""Compiling a native part into the cache, where the next run finds it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+_SOURCES = (Path(__file__).parent / "_native", Path(__file__).parents[2] / "native")
+
+
+def build(name: str, source: str, includes: list[str], flags: list[str], key: str) -> tuple[ModuleType | None, str]:
+    """The extension module, or None and the reason why not."""
+    try:
+        return _import(name, _compile(name, source, includes, flags, key)), ""
+    except (OSError, ImportError, subprocess.SubprocessError) as error:
+        return None, _say(error)
+
+
+def _compile(name: str, source: str, includes: list[str], flags: list[str], key: str) -> Path:
+    file = next((folder / source for folder in _SOURCES if (folder / source).exists()), None)
+    if file is None:
+        raise FileNotFoundError(f"the source {source} is not installed")
+    stamp = hashlib.sha256(file.read_bytes() + repr((sys.version, sys.platform, key, flags)).encode()).hexdigest()[:16]
+    target = _cache() / f"{name}-{stamp}{importlib.machinery.EXTENSION_SUFFIXES[0]}"
+    if target.exists():
+        return target
+    wanted = ("CXX", "c++", "g++", "clang++") if file.suffix == ".cpp" else ("CC", "cc", "gcc", "clang")
+    compiler = os.environ.get(wanted[0]) or next(filter(None, map(shutil.which, wanted[1:])), None)
+    if compiler is None:
+        raise FileNotFoundError(f"no {'C++' if file.suffix == '.cpp' else 'C'} compiler ({', '.join(wanted[1:])})")
+    # Libraries among the flags come behind the source: a linker that drops what it does not yet need would drop them.
+    paths = [f"-I{path}" for path in (sysconfig.get_path("include"), *includes)]
+    shared = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
+    # Written beside the target and renamed: another process may be building the same file.
+    handle, scratch = tempfile.mkstemp(suffix=".so", dir=target.parent)
+    os.close(handle)
+    try:
+        command = [*compiler.split(), "-O2", "-shared", "-fPIC", *shared, *paths, str(file), *flags, "-o", scratch]
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+        os.replace(scratch, target)
+    finally:
+        Path(scratch).unlink(missing_ok=True)
+    return target
+
+
+def _cache() -> Path:
+    named = os.environ.get("TENURE_CACHE")
+    folder = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tenure"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(tempfile.mkdtemp(prefix="tenure-"))
+    return folder
+
+
+def _import(name: str, file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no extension module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _say(error: Exception) -> str:
+    if isinstance(error, subprocess.CalledProcessError):
+        lines = [line for line in str(error.stderr).splitlines() if "error" in line] or ["no message"]
+        return f"the compiler failed: {lines[0].strip()}"
+    return str(error)

@@ -1,0 +1,233 @@
+"""Walking the autograd graph from Python: which nodes saved a tensor, and from which live tensors they are reached.
+
+Saved values are looked at without running hooks of the user's (`saved_tensors_hooks`), and so that no new handle stays
+behind where torch allows it.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+from tenure.frameworks.base import Inner
+from tenure.frameworks.torch import counts
+from tenure.frameworks.torch.sealed import EndedTensor
+
+_MOST_NODES = 300_000
+_SHOWN = 3
+
+Wanted = Callable[[Any], bool]
+
+
+class Graph:
+    """The nodes that these tensors lead to. Everything in it is known by id and kept in `keep`, one list, until `clear`."""
+
+    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
+        self.keep: list[Any] = []
+        self._objects: dict[int, int] = {}  # id to place in `keep`
+        self._before: dict[int, list[int]] = {}  # a node's id to those of the nodes that lead to it
+        self._tensors: dict[int, list[int]] = {}  # a node's id to those of the tensors whose grad_fn it is
+        self._fields: dict[type, list[str]] = {}
+        with torch._C.DisableTorchFunction():
+            queue: deque[Any] = deque()
+            for tensor in tensors:
+                node = _grad_fn(tensor)
+                if node is not None:
+                    self._tensors.setdefault(id(node), []).append(self._add(tensor))
+                    if id(node) not in self._objects:
+                        self._add(node)
+                        queue.append(node)
+            self._walk(queue)
+
+    def _add(self, thing: Any) -> int:
+        if id(thing) not in self._objects:
+            self._objects[id(thing)] = len(self.keep)
+            self.keep.append(thing)
+        return id(thing)
+
+    def _walk(self, queue: deque[Any]) -> None:
+        while queue and len(self.keep) < _MOST_NODES:
+            node = queue.popleft()
+            for after, _ in node.next_functions:
+                if after is None:
+                    continue
+                self._before.setdefault(id(after), []).append(id(node))
+                if id(after) not in self._objects:
+                    self._add(after)
+                    queue.append(after)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self.keep.clear()
+
+    def has(self, thing: object) -> bool:
+        """Whether this is one of the nodes: a function written in Python is an object like others."""
+        return id(thing) in self._before or id(thing) in self._tensors
+
+    def savers(self, wanted: Wanted) -> list[tuple[Any, str, int]]:
+        """The nodes that hold what is `wanted`: the node, the name under which it does, the id of what it holds."""
+        found: list[tuple[Any, str, int]] = []
+        with torch._C.DisableTorchFunction():
+            for node in list(self.keep):
+                if not isinstance(node, torch.Tensor):
+                    found.extend((node, name, id(value)) for name, value in self._saved(node) if wanted(value))
+        return found
+
+    def leaders(self, node: Any, most: int = 32) -> list[tuple[Any, str]]:
+        """The live tensors from which this node is reached, nearest first, and the way: `autograd MulBackward0`."""
+        found: list[tuple[Any, str]] = []
+        came: dict[int, int] = {id(node): 0}
+        queue = deque([id(node)])
+        while queue and len(found) < most:
+            key = queue.popleft()
+            for tensor in self._tensors.get(key, ()):
+                found.append((self.keep[self._objects[tensor]], self._way(key, came)))
+            for before in self._before.get(key, ()):
+                if before not in came:
+                    came[before] = key
+                    queue.append(before)
+        return found
+
+    def _way(self, key: int, came: dict[int, int]) -> str:
+        names: list[str] = []
+        while key:
+            names.append(_name(self.keep[self._objects[key]]))
+            key = came[key]
+        if len(names) > _SHOWN:
+            names = [*names[: _SHOWN - 1], f"… {len(names) - _SHOWN} nodes …", names[-1]]
+        return f"autograd {' → '.join(names)}"
+
+    def _saved(self, node: Any) -> Iterator[tuple[str, Any]]:
+        kind = type(node)
+        fields = self._fields.get(kind)
+        if fields is None:
+            fields = self._fields[kind] = sorted(
+                (name for name in dir(kind) if name.startswith("_raw_saved_")), key=lambda name: (name != "_raw_saved_self", name)
+            )
+        for field in fields:
+            name = field.removeprefix("_raw_saved_")
+            try:
+                raw = getattr(node, field)
+            except RuntimeError:  # freed by backward
+                continue
+            many = isinstance(raw, (tuple, list))
+            for index, one in enumerate(raw if many else (raw,)):
+                value = _unpack(node, name, one, index if many else None)
+                if value is not None:
+                    yield f"saved {name}[{index}]" if many else f"saved {name}", value
+        if kind.__name__ == "AccumulateGrad":
+            yield "variable", node.variable
+
+
+def _unpack(node: Any, name: str, raw: Any, index: int | None) -> Any:
+    """The saved tensor, or the object that a hook made of it; None if it has been freed."""
+    if raw is None:
+        return None
+    if getattr(raw, "unpack_hook", None) is not None:
+        return raw.data
+    try:
+        # Of an op's own output this makes a handle that goes at once, `raw.data` one that stays.
+        value = node.saved_tensors if name == "tensors" else getattr(node, f"_saved_{name}")
+        return value if index is None else value[index]
+    except RuntimeError:  # freed by backward, or changed in place since it was saved
+        return getattr(raw, "data", None)
+
+
+def _grad_fn(tensor: torch.Tensor) -> Any:
+    if isinstance(tensor, EndedTensor):
+        return None
+    try:
+        return tensor.grad_fn
+    except RuntimeError:  # a view whose base was changed in a way autograd forbids
+        return None
+
+
+def _name(node: Any) -> str:
+    return type(node).__name__
+
+
+def grads(tensors: Iterable[torch.Tensor], of: list[torch.Tensor]) -> list[tuple[Any, Any]]:
+    """Pairs of a tensor in `of` and the tensor whose `.grad` it is.
+
+    Only where the shapes agree is `.grad` read: reading makes a handle that stays.
+    """
+    with torch._C.DisableTorchFunction():
+        shapes = {tuple(tensor.shape) for tensor in of}
+        known = {id(tensor): tensor for tensor in of}
+        found: list[tuple[Any, Any]] = []
+        for tensor in tensors:
+            if isinstance(tensor, EndedTensor) or not tensor.requires_grad or tuple(tensor.shape) not in shapes:
+                continue
+            if (tensor.is_leaf or tensor.retains_grad) and id(tensor.grad) in known:
+                found.append((known[id(tensor.grad)], tensor))
+        return found
+
+
+def inner(tensor: torch.Tensor) -> list[Inner]:
+    """Which nodes hold this tensor's bytes, each by way of the nearest live tensors that lead there."""
+    with torch._C.DisableTorchFunction():
+        address = tensor.untyped_storage()._cdata
+
+    def same(value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and value.layout == torch.strided and storage(value) == address
+
+    graph = Graph(thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor))
+    found = [
+        Inner(f"{way} → {name}", "autograd", leader)
+        for node, name, _ in graph.savers(same)
+        for leader, way in graph.leaders(node)
+    ]
+    graph.clear()
+    return found
+
+
+def storage(tensor: torch.Tensor) -> int:
+    """The address by which a storage is known."""
+    with torch._C.DisableTorchFunction():
+        return int(tensor.untyped_storage()._cdata)
+
+
+def unexplained(
+    tensor: torch.Tensor, live: list[torch.Tensor], handles: list[torch.Tensor], saved: dict[int, int], exports: int
+) -> int:
+    """How many references to this tensor or its storage are left when those that are known have been subtracted.
+
+    `live` are all tensors, `handles` those that share the storage, `exports` arrays on it; `saved` says how often the graph saved each handle (by id), and the storage by others than handles (0).
+    """
+    if isinstance(tensor, EndedTensor) or tensor.layout != torch.strided:
+        return 0
+    with torch._C.DisableTorchFunction():
+        users, sharers = counts.handle_users(tensor), counts.storage_users(tensor)
+        address = storage(tensor)
+        same = [other for other in handles if other.layout == torch.strided and storage(other) == address]
+        views = sum(other._base is tensor for other in same)
+        gradient = len(grads(live, [tensor]))
+        left = 0 if users is None else users - 1 - views - gradient - saved.get(id(tensor), 0) - exports
+        rest = 0 if sharers is None else sharers - len(same) - saved.get(0, 0)
+        same.clear()
+    return max(0, left) + max(0, rest)
+
+
+def span(tensor: torch.Tensor) -> tuple[int, int] | None:
+    """The host memory of a tensor's storage: first and past-the-last address."""
+    with torch._C.DisableTorchFunction():
+        if isinstance(tensor, EndedTensor) or tensor.layout != torch.strided or tensor.device.type != "cpu":
+            return None
+        whole = tensor.untyped_storage()
+        start = whole.data_ptr()
+        return (start, start + whole.nbytes()) if whole.nbytes() else None
+
+
+def kept(tensor: torch.Tensor) -> bool:
+    """Whether native users of the tensor hold its handle."""
+    return not isinstance(tensor, EndedTensor) and counts.kept_by_native(tensor)
+
+
+def hooks(tensor: torch.Tensor) -> Any:
+    """The dict of a tensor's own hooks, if it has any."""
+    with torch._C.DisableTorchFunction():
+        return None if isinstance(tensor, EndedTensor) else tensor._backward_hooks

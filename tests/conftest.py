@@ -1,0 +1,156 @@
+"""What every test needs: the frameworks that must be there, closed scopes, and children for what could crash."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+import pytest
+
+FRAMEWORKS = ("torch", "jax", "tensorflow", "numpy")
+
+
+def named() -> tuple[str, ...]:
+    """The frameworks that TENURE_TEST_FRAMEWORKS asks for; without it, all: none is left out unnoticed."""
+    text = os.environ.get("TENURE_TEST_FRAMEWORKS")
+    if text is None:
+        return FRAMEWORKS
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def pytest_configure(config):
+    unknown = [name for name in named() if name not in FRAMEWORKS]
+    if unknown:
+        raise pytest.UsageError(f"TENURE_TEST_FRAMEWORKS names {unknown}; known are {', '.join(FRAMEWORKS)}")
+    missing = [name for name in named() if importlib.util.find_spec(name) is None]
+    if missing:
+        raise pytest.UsageError(
+            f"not installed, but required by the tests: {', '.join(missing)}; "
+            "say in TENURE_TEST_FRAMEWORKS which frameworks must be there"
+        )
+
+
+def pytest_generate_tests(metafunc):
+    """A test that takes `framework` runs once for each."""
+    if "framework" in metafunc.fixturenames:
+        metafunc.parametrize("framework", named())
+
+
+@pytest.fixture(autouse=True)
+def no_scope_is_left_open():
+    from tenure.lifetime import regions
+
+    yield
+    left = [region.name for region in regions.opened()]
+    for region in regions.opened():
+        regions.leave(region)  # so that only the guilty test fails
+    assert left == [], f"the test left scopes open: {left}"
+
+
+def _module(name: str):
+    if name not in named():
+        pytest.skip(f"{name} is not among TENURE_TEST_FRAMEWORKS")
+    return importlib.import_module(name)
+
+
+@pytest.fixture
+def torch():
+    return _module("torch")
+
+
+@pytest.fixture
+def jax():
+    return _module("jax")
+
+
+@pytest.fixture
+def tf():
+    return _module("tensorflow")
+
+
+@pytest.fixture
+def np():
+    return _module("numpy")
+
+
+# ------------------------------------------------------------------------------------------------ children
+# What could crash runs in children. A test file has `CASES = {group: {name: function}}`; this file, run as a program,
+# runs the functions of a group in a forked child, takes another one after a crash, and tells what became of each.
+
+
+@pytest.fixture(scope="session")
+def outcomes():
+    """`outcomes(__file__, group)[name]`: what became of that function, run in a child."""
+
+    @functools.cache
+    def run(file: str, group: str) -> dict[str, dict[str, object]]:
+        program = [sys.executable, "-W", "ignore", __file__, file, group]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=280, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
+
+
+def _outcome(case) -> dict[str, object]:
+    import tenure
+
+    try:
+        value = case()
+    except BaseException as error:
+        innermost = traceback.extract_tb(error.__traceback__)[-1]
+        return {
+            "kind": "error",
+            "type": type(error).__name__,
+            "ours": isinstance(error, tenure.TenureError),
+            "text": str(error),
+            "inside": innermost.filename.startswith(str(Path(tenure.__file__).parent)),
+            "at": f"{innermost.filename}:{innermost.lineno}",
+        }
+    return {"kind": "value", "text": str(value)}
+
+
+def _forked(cases) -> list[dict[str, object]]:
+    """Run the cases in one child; what it had told when it ended, and if it crashed, that."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(2, 1)
+        with os.fdopen(writer, "w") as pipe:
+            for case in cases:
+                signal.alarm(60)
+                pipe.write(json.dumps(_outcome(case)) + "\n")
+                pipe.flush()
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        told = [json.loads(line) for line in pipe]
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return told if code == 0 else [*told, {"kind": "crash", "text": f"exit status {code}"}]
+
+
+def _main(file: str, group: str) -> None:
+    spec = importlib.util.spec_from_file_location(Path(file).stem, file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    prepare = getattr(module, "PREPARE", {}).get(group)
+    if prepare is not None:
+        prepare()
+    names, cases = zip(*module.CASES[group].items(), strict=True)
+    told: list[dict[str, object]] = []
+    while len(told) < len(cases):  # after a crash the rest goes on in another child
+        told += _forked(cases[len(told) :])
+    print(json.dumps(dict(zip(names, told, strict=True))))
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

@@ -1,0 +1,22 @@
+"""Random programs in NumPy: with tenure as without, to the bit and to the byte."""
+
+import pytest
+from machine import soak
+
+pytest.importorskip("numpy")
+
+STEPS = """
+    make make make unary unary binary binary view view inplace export drop drop gc own own own own
+    enter enter enter exit exit exit raise misnest end keep scope_keep adopt
+    dispose dispose dispose dispose_again poke poke look call thread tasks gen_start gen_next gen_close
+""".split()
+
+
+def test_random_programs():
+    soak("numpy_world", STEPS, examples=60)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+def test_many_random_programs():
+    soak("numpy_world", STEPS, examples=1000, long=True)
