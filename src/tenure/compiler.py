@@ -29,7 +29,8 @@ def _compile(name: str, source: str, includes: list[str], flags: list[str], key:
     file = next((folder / source for folder in _SOURCES if (folder / source).exists()), None)
     if file is None:
         raise FileNotFoundError(f"the source {source} is not installed")
-    stamp = hashlib.sha256(file.read_bytes() + repr((sys.version, sys.platform, key, flags)).encode()).hexdigest()[:16]
+    recipe = repr((sys.version, sys.platform, key, flags, Path(__file__).read_text()))
+    stamp = hashlib.sha256(file.read_bytes() + recipe.encode()).hexdigest()[:16]
     target = _cache() / f"{name}-{stamp}{importlib.machinery.EXTENSION_SUFFIXES[0]}"
     if target.exists():
         return target
@@ -46,7 +47,7 @@ def _compile(name: str, source: str, includes: list[str], flags: list[str], key:
     try:
         command = [*compiler.split(), "-O2", "-shared", "-fPIC", *shared, *paths, str(file), *flags, "-o", scratch]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-        os.replace(scratch, target)
+        Path(scratch).replace(target)
     finally:
         Path(scratch).unlink(missing_ok=True)
     return target

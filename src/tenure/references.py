@@ -13,7 +13,18 @@ from typing import Any
 from tenure import frames, native
 
 # Prefixes of classes of the interpreter, the standard library and torch; other extensions' objects explain nothing.
-_KNOWN = ("builtins", "collections", "functools", "itertools", "types", "torch", "asyncio", "weakref", "contextvars", "_")
+_KNOWN = (
+    "builtins",
+    "collections",
+    "functools",
+    "itertools",
+    "types",
+    "torch",
+    "asyncio",
+    "weakref",
+    "contextvars",
+    "_",
+)
 
 
 def from_frames(objects: list[Any]) -> list[int]:

@@ -26,7 +26,9 @@ def _folders() -> tuple[str, ...]:
     for path in paths:
         # The standard library's own modules, but not site-packages, which lies inside its folder.
         found.update(str(file) for file in Path(path).glob("*.py"))
-        found.update(f"{folder}/" for folder in Path(path).iterdir() if folder.is_dir() and "-packages" not in folder.name)
+        found.update(
+            f"{folder}/" for folder in Path(path).iterdir() if folder.is_dir() and "-packages" not in folder.name
+        )
     for entry in sys.path:
         found.update(f"{entry}/{name}/" for name in _LIBRARIES if entry and (Path(entry) / name).is_dir())
     return (*sorted(found), "<frozen ", "<__array_function__ ", "<eval_with_key>")

@@ -6,6 +6,7 @@ import gc
 import inspect
 import math
 import os
+import weakref
 
 import pytest
 
@@ -519,6 +520,48 @@ def test_a_scope_ends_what_is_born_in_it(framework, kit):
         with pytest.raises(tenure.TensorReleased, match="scope 'work'"):
             kit.add(tensor)
     assert s.remains.freed_bytes == 408
+
+
+def test_reading_an_outer_tensor_in_a_scope_leaves_it_alone(kit):
+    reads = [repr, str, kit.values, kit.numpy, kit.add, kit.touch, len, list, lambda t: t[0], lambda t: float(t[1])]
+    for read in reads:
+        outside = kit.make(2)
+        with tenure.scope() as s:
+            read(outside)
+        assert kit.values(outside) == [0.0, 1.0]
+        assert len(s.remains) == 0
+    with tenure.scope():
+        tenure.remains(outside)
+        tenure.info(outside)
+        tenure.memory()
+        tenure.holders(outside)
+    assert kit.values(outside) == [0.0, 1.0]
+
+
+def test_looking_at_a_tensor_does_not_lengthen_its_life(kit):
+    tensor = kit.make(3)
+    ref = weakref.ref(tensor)
+    gc.disable()
+    try:
+        tenure.info(tensor)
+        tenure.remains(tensor).holders  # noqa: B018
+        tenure.holders(tensor)
+        del tensor
+        assert ref() is None
+    finally:
+        gc.enable()
+
+
+def test_disposing_leaves_nothing_behind(kit):
+    others = [kit.make(3) for _ in range(3)]
+    refs = [weakref.ref(other) for other in others]
+    gc.disable()
+    try:
+        str(tenure.dispose(others[0]))
+        del others
+        assert [ref() for ref in refs] == [None] * 3
+    finally:
+        gc.enable()
 
 
 def test_a_scope_reports_what_it_cannot_end(kit):

@@ -23,3 +23,5 @@ REMAINS_DOES_NOT_COUNT_BASES = _AROUND
 SEALED_ONLY_HANDLES_LET_TORCH_TENSOR_READ = _AROUND
 # 08: an owning handle has no __setitem__.
 OWNED_HAS_NO_SETITEM = _AROUND
+# 09: jnp functions refuse an owning handle of a JAX array.
+OWNED_JAX_ARRAYS_DO_NOT_WORK_IN_JNP = _AROUND

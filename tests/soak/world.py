@@ -385,8 +385,12 @@ class World:
         if not self.real:
             self.end(doomed)
             return
-        told = tenure.remains(self.wrap(chosen, k))
-        remains = tenure.dispose(self.wrap(chosen, k))
+        given = self.wrap(chosen, k)
+        told = tenure.remains(given)
+        remains = tenure.dispose(given)
+        if isinstance(given, list):
+            given.clear()  # it may contain itself
+        del given
         self.end(doomed)
         self.judge(doomed, remains, already=already, cannot=cannot)
         unsure = any("cannot be told beforehand" in remnant.reason for remnant in told) or any(map(self.sticky, doomed))
@@ -398,9 +402,10 @@ class World:
     @staticmethod
     def wrap(chosen: list[Slot], k: int) -> Any:
         things = [slot.thing for slot in chosen]
-        loop: list[Any] = [things]
-        loop.append(loop)
-        return [things, tuple(things), {"a": things}, Box(things[0], {"rest": things[1:]}), loop][k % 5]
+        if k % 5 == 4:
+            things.append(things)
+            return things
+        return [things, tuple(things), {"a": things}, Box(things[0], {"rest": things[1:]})][k % 5]
 
     def do_dispose_again(self, i, j, k):
         x = self.pick(i, [slot for slot in self.slots if slot.ended])

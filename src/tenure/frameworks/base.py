@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from tenure.frameworks.host import Span
 from tenure.model import TensorInfo
 
 
@@ -13,13 +14,16 @@ from tenure.model import TensorInfo
 class Buffer:
     """The bytes behind a tensor: an identity, a size, and a way to ask whether they are gone.
 
-    `gone` must not keep the bytes alive. It returns None where the framework gives no way to know.
+    `gone` must not keep the bytes alive. It returns None where the framework gives no way to know. `span` is where
+    they lie, if known. `shared` says that there may be readers that `gone` does not know of: look for them by `span`.
     """
 
     key: object
     nbytes: int
     device: str
     gone: Callable[[], bool | None]
+    span: Span | None = None
+    shared: bool = False
 
 
 @dataclass(frozen=True)

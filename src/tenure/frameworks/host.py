@@ -1,4 +1,4 @@
-"""Who else reads a range of host memory: arrays and memory views that were made from a tensor without a copy.
+"""Who else reads a range of memory: arrays, memory views and tensors that were made from a tensor without a copy.
 
 NumPy arrays are unknown to the garbage collector, so they are found as what other objects and running frames refer
 to. This reads the whole heap, and is asked only when a handle has been ended by hand or a report is read.
@@ -8,27 +8,57 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from tenure import frames
 
 _CHUNK = 20_000
+Span = tuple[str, int, int]  # where ("host", or a device's name), first and past-the-last address
 
 
-def viewers(start: int, stop: int, without: frozenset[int] = frozenset()) -> list[Any]:
-    """The arrays and memory views that overlap [start, stop), except those whose id is in `without`."""
+def span(device: str, start: int, nbytes: int) -> Span:
+    """The span of a buffer; a host's memory is one place, whatever a framework calls it."""
+    return ("host" if "cpu" in device.lower() else device.lower(), start, start + nbytes)
+
+
+def readers(wanted: list[Span]) -> list[list[Any]]:
+    """For each span the arrays, memory views and tensors that overlap it."""
+    from tenure import frameworks
+
+    found: list[list[Any]] = [[] for _ in wanted]
+    if not wanted:
+        return found
+    for array in arrays():
+        place = extent(array)
+        for index, asked in enumerate(wanted):
+            if place is not None and _overlap(("host", *place), asked):
+                found[index].append(array)
+    for framework in frameworks.awake():
+        for tensor in framework.live():
+            for buffer in framework.buffers(tensor):
+                for index, asked in enumerate(wanted):
+                    if buffer.span is not None and _overlap(buffer.span, asked):
+                        found[index].append(tensor)
+    return found
+
+
+def arrays() -> list[Any]:
+    """Every array and memory view that an object or a running frame refers to."""
     numpy: Any = sys.modules.get("numpy")
     kinds = (memoryview,) if numpy is None else (memoryview, numpy.ndarray)
     found: dict[int, Any] = {}
 
-    def look(values: list[Any]) -> None:
+    def look(values: Iterable[Any]) -> None:
         for value in values:
-            # Not isinstance: it would run the __class__ of proxies.
-            if issubclass(type(value), kinds) and id(value) not in without and overlaps(value, start, stop):
-                found[id(value)] = value
-                base = getattr(value, "base", None)
-                if base is not None:
-                    look([base])
+            kind = type(value)
+            if issubclass(kind, kinds):  # not isinstance: it would run the __class__ of proxies
+                if id(value) not in found:
+                    found[id(value)] = value
+                    look([value.obj if kind is memoryview else value.base])
+            elif (kind is dict or kind is tuple) and not gc.is_tracked(value):
+                # The collector does not track what holds only arrays, since it does not track those.
+                look(value.values() if kind is dict else value)
 
     objects = gc.get_objects()
     for index in range(0, len(objects), _CHUNK):
@@ -40,8 +70,8 @@ def viewers(start: int, stop: int, without: frozenset[int] = frozenset()) -> lis
 
 def overlaps(value: Any, start: int, stop: int) -> bool:
     """Whether the bytes that this array or memory view spans lie in [start, stop)."""
-    span = extent(value)
-    return span is not None and span[0] < stop and start < span[1]
+    place = extent(value)
+    return place is not None and place[0] < stop and start < place[1]
 
 
 def extent(value: Any) -> tuple[int, int] | None:
@@ -58,3 +88,7 @@ def extent(value: Any) -> tuple[int, int] | None:
         return None
     low, high = numpy.lib.array_utils.byte_bounds(value)
     return int(low), int(high)
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]

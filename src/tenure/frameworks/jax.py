@@ -12,7 +12,7 @@ from tenure.frameworks import ended, host
 from tenure.frameworks.base import Buffer, Inner
 from tenure.model import Site, State, TensorInfo
 
-Array: Any = jax._src.array.ArrayImpl  # type: ignore[attr-defined]
+Array: Any = jax._src.array.ArrayImpl
 
 
 class Jax:
@@ -39,21 +39,24 @@ class Jax:
         if array.is_deleted():
             state = _how_deleted(array)
             cause = {"donated": "donate"}.get(state, "delete")
-        return TensorInfo("jax", shape, dtype, _device(array), int(array.nbytes), state, birth(array), None, cause, kind="array")
+        return TensorInfo(
+            "jax", shape, dtype, _device(array), int(array.nbytes), state, birth(array), None, cause, kind="array"
+        )
 
     def buffers(self, tensor: Any) -> list[Buffer]:
         """One buffer a shard, known by its address."""
         if isinstance(tensor, jax.core.Tracer) or _base(tensor).is_deleted():
             return []
-        array = _base(tensor)
         found: list[Buffer] = []
-        for shard in array.addressable_shards:
+        for shard in _shards(tensor):
             data = shard.data
             nbytes = int(data.nbytes)
             start = int(data.unsafe_buffer_pointer())
-            on_host = shard.device.platform == "cpu"
-            gone = _watch(start, start + nbytes) if on_host and nbytes else lambda: True
-            found.append(Buffer(("jax", str(shard.device), start, nbytes), nbytes, str(shard.device), gone))
+            device = str(shard.device)
+            place = host.span(device, start, nbytes) if nbytes else None
+            # A deleted array's bytes are gone unless somebody made a view of them, which JAX does not tell.
+            key = ("jax", device, start, nbytes)
+            found.append(Buffer(key, nbytes, device, lambda: True, place, shared=True))
         return found
 
     def refusal(self, tensor: Any) -> str:
@@ -63,14 +66,15 @@ class Jax:
         return ""
 
     def sole(self, tensors: list[Any]) -> dict[object, bool | None]:
-        """An array's bytes go with it unless a host view was made of them."""
-        return {
-            buffer.key: not host.viewers(buffer.key[2], buffer.key[2] + buffer.nbytes)  # type: ignore[index]
-            if "cpu" in buffer.device.lower()
-            else True
-            for tensor in tensors
-            for buffer in self.buffers(tensor)
+        """An array's bytes go with it unless somebody else reads them."""
+        buffers = [buffer for tensor in tensors for buffer in self.buffers(tensor)]
+        placed = [buffer for buffer in buffers if buffer.span is not None]
+        readers = host.readers([buffer.span for buffer in placed if buffer.span is not None])
+        strangers = {
+            buffer.key: [reader for reader in found if type(reader) is not Array]  # two arrays never share bytes
+            for buffer, found in zip(placed, readers, strict=True)
         }
+        return {buffer.key: not strangers.get(buffer.key) for buffer in buffers}
 
     def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> None:
         """Delete the arrays; from then on JAX's own check speaks with our words."""
@@ -124,11 +128,8 @@ def _device(array: Any) -> str:
     return ", ".join(sorted(str(device) for device in array.sharding.device_set))
 
 
-def _watch(start: int, stop: int) -> Callable[[], bool | None]:
-    def gone() -> bool | None:
-        return not host.viewers(start, stop)
-
-    return gone
+def _shards(tensor: Any) -> list[Any]:
+    return [] if isinstance(tensor, jax.core.Tracer) else list(_base(tensor).addressable_shards)
 
 
 def _how_deleted(array: Any) -> State:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from tenure.frameworks import host
 from tenure.frameworks.base import Buffer, Inner
 from tenure.model import TensorInfo
 
@@ -36,7 +37,8 @@ class Numpy:
         def gone() -> bool | None:
             return None if borrowed else ref() is None
 
-        return [Buffer(("numpy", root.__array_interface__["data"][0], root.nbytes), int(root.nbytes), "cpu", gone)]
+        start, nbytes = int(root.__array_interface__["data"][0]), int(root.nbytes)
+        return [Buffer(("numpy", start, nbytes), nbytes, "cpu", gone, host.span("cpu", start, nbytes))]
 
     def refusal(self, tensor: numpy.ndarray[Any, Any]) -> str:
         """Never: the handle and the bytes are one object."""

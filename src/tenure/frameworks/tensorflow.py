@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.autograph.core import config as autograph
 from tensorflow.python.framework import ops
 from tensorflow.python.framework.tensor import Tensor
 from tensorflow.python.ops import gen_resource_variable_ops
@@ -56,17 +57,16 @@ class Tensorflow:
         if isinstance(tensor, EndedVariable) or _state(tensor) != "live":
             return []
         info = self.info(tensor)
-        value = tensor
+        value, carrier = tensor, weakref.ref(tensor)
         if isinstance(tensor, BaseResourceVariable):
             if not tensor.is_initialized():
                 return []
-            value = tensor.value()
-        start = _address(value)
-        if start is None or not info.nbytes:
-            ref = weakref.ref(tensor)
-            return [Buffer(("tensorflow", id(tensor), info.nbytes), info.nbytes, info.device, lambda: ref() is None)]
-        stop = start + info.nbytes
-        return [Buffer(("tensorflow", start, info.nbytes), info.nbytes, info.device, lambda: not _readers(start, stop))]
+            # The variable's handle, which a traced function may have captured, leads to the bytes.
+            value, carrier = tensor.value(), weakref.ref(tensor.handle)
+        start = _address(value) if info.nbytes else None
+        place = host.span(info.device, start, info.nbytes) if start is not None else None
+        key = ("tensorflow", start if start is not None else id(tensor), info.nbytes)
+        return [Buffer(key, info.nbytes, info.device, lambda: carrier() is None, place, shared=True)]
 
     def refusal(self, tensor: Any) -> str:
         """Eager tensors are immutable, symbolic ones belong to their graph."""
@@ -222,13 +222,7 @@ def _address(tensor: Any) -> int | None:
     return int(tensor._numpy().__array_interface__["data"][0])
 
 
-def _readers(start: int, stop: int) -> bool:
-    for thing in gc.get_objects():
-        if type(thing) is Eager:
-            address = _address(thing)
-            if address is not None and start <= address < stop:
-                return True
-    return bool(host.viewers(start, stop))
-
+# AutoGraph rewrites what a tf.function calls; tenure's code is not for graphs.
+autograph.CONVERSION_RULES = (autograph.DoNotConvert("tenure"), *autograph.CONVERSION_RULES)
 
 ADAPTER = Tensorflow()

@@ -66,7 +66,7 @@ def unwatch() -> None:
 def current(without: Region | None, /) -> Region | None:
     """The region that owns the running code."""
     _settle()
-    region = _var.get()
+    region: Region | None = _var.get()
     while region is not None and (region is without or region.births is None or _suspended(region)):
         region = region.outer
     if _generators:

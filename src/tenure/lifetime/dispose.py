@@ -8,7 +8,7 @@ from typing import Any
 
 from tenure import frameworks, sites
 from tenure.errors import Unsupported
-from tenure.frameworks import ended
+from tenure.frameworks import ended, host
 from tenure.frameworks.base import Buffer, Framework
 from tenure.lifetime import containers, regions
 from tenure.lifetime.own import Owned
@@ -92,9 +92,10 @@ def end(
 
     def report() -> Remains:
         remnants = [Remnant("already", 0, (info,)) for info in already]
+        gone = _gone([buffer for buffer, _ in behind])
         for buffer, users in behind:
             reasons = {refused[user] for user in users if user in refused}
-            remnants.append(_judge(buffer, tuple(described[user] for user in users), reasons))
+            remnants.append(_judge(buffer, gone[buffer.key], tuple(described[user] for user in users), reasons))
         for user in bare:
             fate: Fate = "cannot" if user in refused else "freed"
             remnants.append(Remnant(fate, 0, (described[user],), refused.get(user, "")))
@@ -143,10 +144,18 @@ def _end_owned(owned: Owned, notice: Callable[[Any], TensorInfo]) -> None:
         framework.end([value], notice)
 
 
-def _judge(buffer: Buffer, infos: tuple[TensorInfo, ...], reasons: set[str]) -> Remnant:
+def _gone(asked: list[Buffer]) -> dict[object, bool | None]:
+    """Whether each buffer's bytes are gone: not while anybody reads them, known to the framework or not."""
+    gone = {buffer.key: buffer.gone() for buffer in asked}
+    unsure = [buffer for buffer in asked if gone[buffer.key] and buffer.shared and buffer.span is not None]
+    readers = host.readers([buffer.span for buffer in unsure if buffer.span is not None])
+    gone.update({buffer.key: not found for buffer, found in zip(unsure, readers, strict=True)})
+    return gone
+
+
+def _judge(buffer: Buffer, gone: bool | None, infos: tuple[TensorInfo, ...], reasons: set[str]) -> Remnant:
     if reasons:
         return Remnant("cannot", buffer.nbytes, infos, "; ".join(sorted(reasons)), _search(buffer))
-    gone = buffer.gone()
     if gone:
         return Remnant("freed", buffer.nbytes, infos)
     unknown = "" if gone is False else "its memory belongs to another library, which frees it"

@@ -9,8 +9,9 @@ from tenure import frameworks
 from tenure.errors import Unsupported
 from tenure.frameworks import ended
 from tenure.lifetime import regions
+from tenure.lifetime.dispose import buffers, gather
 from tenure.lifetime.own import Owned
-from tenure.model import Memory, TensorInfo, Usage
+from tenure.model import Holder, Memory, TensorInfo, Usage
 
 
 def info(x: Any) -> TensorInfo:
@@ -34,6 +35,26 @@ def info(x: Any) -> TensorInfo:
     found = framework.info(value)
     born, scope = regions.origin(x)
     return dataclasses.replace(found, born=born or found.born, scope=scope)
+
+
+def holders(x: Any) -> list[Holder]:
+    """Who keeps the tensors in `x` alive: the shortest named path from each root, such as `self.history[3]`.
+
+    Locals of every thread, globals, closures, containers, attributes, hooks, exceptions, views, exported arrays and
+    the autograd graph. What only native code holds is said to be so.
+
+    Example:
+        for holder in tenure.holders(loss):
+            print(holder)
+
+    Raises:
+        Unsupported: `x` is something that cannot contain a tensor.
+    """
+    from tenure.analysis.holders import find
+
+    handles = [handle.value if isinstance(handle, Owned) else handle for handle in gather(x, "holders")]
+    keys = {buffer.key for buffer, _ in buffers(handles)}
+    return find(handles, keys)
 
 
 def memory() -> Memory:

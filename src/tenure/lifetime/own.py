@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -96,6 +97,18 @@ class Owned:
     def __getitem__(self, key: Any) -> Any:
         return self.value[key]
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.value[key] = _plain(value)
+
+    def __copy__(self) -> Owned:
+        return own(copy.copy(self.value))
+
+    def __deepcopy__(self, memo: Any) -> Owned:
+        return own(copy.deepcopy(self.value, memo))
+
+    def __reduce__(self) -> Any:
+        return (own, (self.value,))
+
     def __bool__(self) -> bool:
         return bool(self.value)
 
@@ -132,7 +145,9 @@ def own(x: Any) -> Owned:
         return x
     framework = frameworks.owner(x)
     if framework is None:
-        raise errors.Unsupported(f"own() takes one tensor; got {type(x).__name__}, which is none: own its parts one by one")
+        raise errors.Unsupported(
+            f"own() takes one tensor; got {type(x).__name__}, which is none: own its parts one by one"
+        )
     if framework.info(x).state != "live":
         raise errors.Unsupported(f"own() takes a live tensor; got one that is {framework.info(x).state}")
     owned = Owned(x)

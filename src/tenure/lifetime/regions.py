@@ -33,7 +33,9 @@ class Region:
 
     __slots__ = ("agen", "births", "check", "frame", "limit", "moved", "name", "outer")
 
-    def __init__(self, name: str, outer: Region | None, check: Callable[[], type[BaseException] | None] | None = None) -> None:
+    def __init__(
+        self, name: str, outer: Region | None, check: Callable[[], type[BaseException] | None] | None = None
+    ) -> None:
         self.name = name
         self.outer = outer
         self.check = check
@@ -60,7 +62,7 @@ class Region:
         """Own these too."""
         births = self.births
         if births is not None:
-            births.extend(tuple(list(record)) for record in records)  # copies: `moved` goes by identity
+            births.extend((record[0], *record[1:]) for record in records)  # copies: `moved` goes by identity
 
 
 class Hook(Protocol):
@@ -103,7 +105,7 @@ def hook() -> Hook:
                 from tenure.lifetime import births_twin as built
             built.setup(_var, _generators, sites.prefixes(), sites.compilers())
             _hook = built
-        return _hook  # type: ignore[return-value]
+        return _hook
 
 
 def current(without: Region | None = None) -> Region | None:
@@ -174,7 +176,7 @@ def _async_generator(frame: FrameType) -> AsyncGeneratorType[Any, Any] | None:
     return None
 
 
-def joined(region: Region) -> contextvars.Token[Region | None]:
+def joined(region: Region | None) -> contextvars.Token[Region | None]:
     """Put the running context into `region` (for code carried to another thread); undo with `part`."""
     return _var.set(region)
 

@@ -83,11 +83,13 @@ class Scope:
     # ---------------------------------------------------------------- as a decorator
 
     def __call__(self, function: F) -> F:
+        """Run `function` in a fresh scope each time it is called."""
         if not callable(function):
             raise Unsupported(f"scope() decorates functions; got {type(function).__name__}")
         from tenure.lifetime import decorated
 
-        return decorated.decorate(function, self.name or getattr(function, "__qualname__", "scope"), self.cap)
+        wrapped: F = decorated.decorate(function, self.name or getattr(function, "__qualname__", "scope"), self.cap)
+        return wrapped
 
     # ---------------------------------------------------------------- inside
 
@@ -197,10 +199,11 @@ class Scope:
         self._region.check = None  # once; the way out may make tensors too
         text = str(excess)
 
-        def __init__(error: CapExceeded) -> None:
+        def begin(error: CapExceeded) -> None:
             CapExceeded.__init__(error, text)
 
-        return type("CapExceeded", (CapExceeded,), {"__init__": __init__, "__module__": CapExceeded.__module__})
+        # The interpreter raises a class at the next instruction, and makes the error itself, without arguments.
+        return type("CapExceeded", (CapExceeded,), {"__init__": begin, "__module__": CapExceeded.__module__})
 
 
 @overload
@@ -250,8 +253,8 @@ def keep(x: T, *, forever: bool = False) -> T:
     """
     handles = containers.tensors(x, through_code=True)
     if forever:
-        for region in regions.opened():
-            region.take(handles)
+        for opened in regions.opened():
+            opened.take(handles)
         return x
     region = regions.current()
     if region is not None:
@@ -347,9 +350,7 @@ def _is_inside(inner: Region, outer: Region) -> bool:
     return region is not None
 
 
-def _survivors(
-    births: list[Record], origins: dict[int, Record], *, adopted: bool
-) -> dict[Framework | None, list[Any]]:
+def _survivors(births: list[Record], origins: dict[int, Record], *, adopted: bool) -> dict[Framework | None, list[Any]]:
     """What lives of a scope's births, by framework. Each handle is put into one list only: exemptions count."""
     groups: dict[Framework | None, list[Any]] = {}
     for record in births:

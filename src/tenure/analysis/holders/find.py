@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextvars
+import dataclasses
 import gc
 import time
 from collections.abc import Iterable
 from typing import Any
 
-from tenure.analysis.holders import paths
+from tenure import sites
+from tenure.analysis.holders import paths, plain
 from tenure.analysis.holders.census import Census
 from tenure.analysis.holders.heap import Heap
 from tenure.analysis.holders.names import Namer
@@ -64,7 +66,7 @@ class _Search:
         self._heap = heap
         self._census: Census | None = None
         self._kinds: dict[int, str] = {}
-        self._namer = Namer(roots.name)
+        self._namer = Namer(self._known)
 
     def clear(self) -> None:
         """Let go of everything."""
@@ -128,19 +130,23 @@ class _Search:
     def _unknown(self, targets: list[int], exports: int) -> int:
         return max((self._natives.unknown(self._heap.objects[key], exports) for key in targets), default=0)
 
-    def _variables(self, asked: Iterable[int], others: Iterable[int]) -> Iterable[tuple[tuple[int, int], Holder]]:
+    def _variables(self, asked: Iterable[int], others: Iterable[int]) -> Iterable[tuple[tuple[int, ...], Holder]]:
         for keys, kind in ((asked, ""), (others, "view")):
             for key in keys:
                 for root in self._roots.variables(self._heap.objects[key]):
-                    yield (root.rank, 0), Holder(kind or root.kind, root.links)
+                    yield (root.rank, 0, 0, 0), Holder(kind or root.kind, root.links)
 
-    def _paths(self, targets: list[int], others: Iterable[int]) -> Iterable[tuple[tuple[int, int], Holder]]:
+    def _paths(self, targets: list[int], others: Iterable[int]) -> Iterable[tuple[tuple[int, ...], Holder]]:
         for path in paths.shortest(self._heap, targets):
             kind = self._kinds.get(path.chain[-2], "view" if path.chain[-1] in others else "")
             if path.status != "rooted" and kind in ("memoryview", "storage"):
                 continue  # made by the framework itself, as part of something that is told anyway
             holder = self._tell(path, path.chain[:-1] if path.chain[-2] in self._kinds else path.chain)
-            yield (path.rank, len(path.chain)), Holder(kind or holder.kind, holder.links)
+            graphs = [link.kind for link in holder.links].count("autograd")
+            if graphs > 1 and path.status != "cycle" and holder.links[-2].kind == "autograd":
+                continue  # the first tensor on this path leads to the node itself, which is told
+            foreign = sum(link.site is not None and not sites.is_user(link.site.file) for link in holder.links)
+            yield (path.rank, graphs, foreign, len(path.chain)), Holder(kind or holder.kind, holder.links)
 
     def _tell(self, path: paths.Path, keys: tuple[int, ...]) -> Holder:
         chain = [self._heap.objects[key] for key in keys]
@@ -149,14 +155,36 @@ class _Search:
             return Holder(root.kind, (*root.links, *self._links(keys[used:])))
         start = self._namer.start(chain[0])
         loop = (*self._links(path.loop), *start) if path.loop else ()
-        links = (*start, *loop, *self._links(keys))
-        kind = "cycle" if path.status == "cycle" else links[0].kind if links else "object"
-        return Holder(kind, links)
+        links = [*start, *loop, *self._links(keys)]
+        kind = "cycle" if path.status == "cycle" else links[0].kind
+        links[0] = dataclasses.replace(links[0], text=links[0].text.removeprefix(f"{kind} "))
+        return Holder(kind, tuple(links))
 
     def _links(self, keys: tuple[int, ...]) -> list[Link]:
-        told = {at: self._heap.parents[child][parent] for at, (parent, child) in enumerate(zip(keys, keys[1:], strict=False))}
+        told = {
+            at: self._heap.parents[child][parent]
+            for at, (parent, child) in enumerate(zip(keys, keys[1:], strict=False))
+        }
         return self._namer.links([self._heap.objects[key] for key in keys], told)
+
+    def _known(self, thing: object) -> str | None:
+        """A name for an object that is used as a key: a variable's, or that of an attribute or parameter."""
+        name = self._roots.name(thing)
+        if name is not None:
+            return name
+        spaces = [space for space in gc.get_referrers(thing) if type(space) is dict]
+        keys = [key for space in spaces for found, key in (plain.key_of(space, thing),) if found and type(key) is str]
+        spaces.clear()
+        return keys[0] if keys else None
 
 
 def _distinct(found: Iterable[Holder]) -> list[Holder]:
-    return list(dict.fromkeys(found))
+    """Each holder once, and one cycle through a graph instead of one for each tensor in it."""
+    kept: dict[Holder, None] = {}
+    graphs = 0
+    for holder in found:
+        is_graph = holder.kind == "cycle" and any(link.kind == "autograd" for link in holder.links)
+        graphs += is_graph
+        if not is_graph or graphs == 1:
+            kept[holder] = None
+    return list(kept)

@@ -11,8 +11,9 @@ from types import CellType, FunctionType, MethodType
 from tenure.analysis.holders.heap import Heap
 
 _PLAIN = (dict, list, tuple, set, CellType, MethodType, FunctionType)
-_DEPTH = 14
-_BREADTH = 1500
+_DEPTH = 40
+_BREADTH = 1500  # objects asked about on one level
+_MOST = 20_000
 _NATIVE = 100  # a way through a graph is told only where no way through names was found
 
 
@@ -22,7 +23,7 @@ class Path:
 
     `status` is "rooted", "loose" (its first object is held by nothing that can be seen), "cycle" (`loop` leads from
     the first object back to it) or "far" (the search ended before it found a beginning). `rank` is 0 where it begins
-    in the user's code.
+    in the user's code, 1 in a library's, 2 where no name was found.
     """
 
     status: str
@@ -39,7 +40,7 @@ def explore(heap: Heap, targets: list[int]) -> None:
     for _ in range(_DEPTH):
         missing = direct.difference(_reached(heap, goals, 0, native=False))
         ends = [key for key in _above(heap, missing, goals) if key not in heap.expanded and not heap.is_end(key)]
-        if not ends or heap.late or len(heap.objects) > _BREADTH * _DEPTH:
+        if not ends or heap.late or len(heap.objects) > _MOST:
             break
         heap.expand(ends[:_BREADTH])
 
@@ -66,10 +67,11 @@ def _direct(heap: Heap, targets: list[int]) -> Iterable[tuple[int, int]]:
 def _unrooted(heap: Heap, goals: set[int], parent: int, target: int) -> Path:
     above = _above(heap, {parent}, goals)
     if any(key not in heap.expanded for key in above):
-        return Path("far", (parent, target), rank=1)
+        start = next((key for key in above if type(heap.objects[key]) not in _PLAIN), parent)
+        return Path("far", (*_downwards(heap, start, parent, goals), target), rank=2)
     loose = _loose(heap, above)
     if loose is not None:
-        return Path("loose", (*_downwards(heap, loose, parent, goals), target), rank=1)
+        return Path("loose", (*_downwards(heap, loose, parent, goals), target), rank=2)
     # All that leads here is held only by itself: tell the shortest loop and the way from it to the target.
     # Best from an object of the user's, which has a name for what it holds; not from its dict.
     for key in sorted(above, key=lambda key: type(heap.objects[key]) in _PLAIN):
@@ -87,7 +89,9 @@ def _reached(heap: Heap, goals: set[int], rank: int, *, native: bool = True) -> 
             graph = any(link.kind == "autograd" for link in links)
             if native or not graph:
                 children.setdefault(parent, []).append((child, _NATIVE if graph else 1))
-    queue = [(0, order, key, 0) for order, key in enumerate(heap.objects) if heap.ranks[key] == rank and key not in goals]
+    queue = [
+        (0, order, key, 0) for order, key in enumerate(heap.objects) if heap.ranks[key] == rank and key not in goals
+    ]
     order = len(heap.objects)
     found: dict[int, int] = {}
     while queue:
@@ -133,12 +137,21 @@ def _downwards(heap: Heap, start: int, goal: int, goals: set[int]) -> list[int]:
 
 def _loose(heap: Heap, above: list[int]) -> int | None:
     """The nearest object that somebody unseen holds: native code, or an expression that is being evaluated."""
-    return next((key for key in above if not heap.parents.get(key) or heap.unseen(key) > 0), None)
+    for key in above:
+        parents = heap.parents.get(key, {})
+        # Of what is known to be held natively, the count of native references is not known.
+        if not parents or (heap.unseen(key) > 0 and not any(parents.values())):
+            return key
+    return None
 
 
 def _loop(heap: Heap, key: int) -> tuple[int, ...]:
     """The shortest way from an object back to itself."""
-    trails = [_trail(_upwards(heap, {parent}, set()), key) for parent in heap.parents.get(key, ()) if _leads(heap, key, parent)]
+    trails = [
+        _trail(_upwards(heap, {parent}, set()), key)
+        for parent in heap.parents.get(key, ())
+        if _leads(heap, key, parent)
+    ]
     return (*min(trails, key=len), key) if trails else ()
 
 

@@ -184,13 +184,13 @@ class Roots:
     def _others(self) -> None:
         for thread in threading.enumerate():
             name = thread.__dict__.get("_name")
-            self._special[id(thread)] = Root("thread", 0, (Link(f"thread {name}", "thread"),))
+            self._special[id(thread)] = Root("thread", 0, (Link(str(name), "thread"),))
         for error in sys._current_exceptions().values():
             # Python 3.11 gives triples.
             handled: object = error[1] if isinstance(error, tuple) else error
             if handled is not None:
                 self.keep.append(handled)
-                self._special[id(handled)] = Root("exception", 0, (Link("exception being handled", "exception"),))
+                self._special[id(handled)] = Root("exception", 0, (Link("being handled", "exception"),))
         shell = self._shell()
         if shell is not None:
             self._spaces[id(shell)] = _Space("__main__", None)

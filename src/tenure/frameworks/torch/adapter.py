@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from tenure import references
 from tenure.errors import epitaph
-from tenure.frameworks import ended
+from tenure.frameworks import ended, host
 from tenure.frameworks.base import Buffer, Inner
 from tenure.frameworks.torch import counts, owners
 from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal
@@ -46,8 +46,10 @@ class Torch:
             shape = tuple(int(n) if isinstance(n, int) else None for n in _shape(tensor))
             nbytes = 0
             if state == "live":
-                nbytes = sum(buffer.nbytes for buffer in self.buffers(tensor)) if tensor.layout != torch.strided else (
-                    tensor.numel() * tensor.element_size()
+                nbytes = (
+                    sum(buffer.nbytes for buffer in self.buffers(tensor))
+                    if tensor.layout != torch.strided
+                    else (tensor.numel() * tensor.element_size())
                 )
             kind = "parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
             return TensorInfo("torch", shape, str(tensor.dtype)[6:], str(tensor.device), nbytes, state, kind=kind)
@@ -74,15 +76,21 @@ class Torch:
         if tensor.layout not in _SPARSE_PARTS and (tensor.layout != torch.strided or _without_storage(tensor)):
             return f"a {type(tensor).__name__} with layout {tensor.layout} keeps its bytes where tenure cannot reach"
         like, kind = torch.Tensor, type(tensor)
-        same = all(getattr(kind, at) == getattr(like, at) for at in ("__basicsize__", "__dictoffset__", "__weakrefoffset__"))
+        same = all(
+            getattr(kind, at) == getattr(like, at) for at in ("__basicsize__", "__dictoffset__", "__weakrefoffset__")
+        )
         return "" if same else f"{kind.__name__} has __slots__ of its own, so its handle cannot be sealed"
 
     def sole(self, tensors: list[torch.Tensor]) -> dict[object, bool | None]:
         """Whether these handles are all there is, by torch's own reference counts."""
+        views: dict[int, int] = {}
+        for tensor in tensors:
+            if tensor._is_view() and tensor._base is not None:
+                views[id(tensor._base)] = views.get(id(tensor._base), 0) + 1  # a view refers to its base natively
         mine: dict[object, list[bool]] = {}
         users: dict[object, int | None] = {}
         for tensor in tensors:
-            alone = counts.handle_users(tensor) in (1, None)
+            alone = counts.handle_users(tensor) in (1 + views.get(id(tensor), 0), None)
             for buffer in self.buffers(tensor):
                 mine.setdefault(buffer.key, []).append(alone)
                 users[buffer.key] = counts.storage_users(tensor) if tensor.layout == torch.strided else None
@@ -130,7 +138,7 @@ class Torch:
         return autograd.inner(tensor)
 
 
-def _family(kind: type) -> Iterator[type]:
+def _family(kind: type[Any]) -> Iterator[type]:
     yield kind
     for below in kind.__subclasses__():
         yield from _family(below)
@@ -150,7 +158,7 @@ def _symbolic(tensor: torch.Tensor) -> bool:
 def _shape(tensor: torch.Tensor) -> Iterable[Any]:
     if tensor.is_nested and tensor.layout == torch.strided:
         return (tensor.size(0), *(None for _ in range(tensor.dim() - 1)))
-    return tensor.shape
+    return tuple(tensor.shape)
 
 
 def _without_storage(tensor: torch.Tensor) -> bool:
@@ -160,7 +168,11 @@ def _without_storage(tensor: torch.Tensor) -> bool:
 
 def _buffer(tensor: torch.Tensor) -> Buffer:
     storage = tensor.untyped_storage()
-    return Buffer(("torch", storage._cdata), storage.nbytes(), str(tensor.device), StorageWeakRef(storage).expired)
+    nbytes, device = storage.nbytes(), str(tensor.device)
+    place = host.span(device, storage.data_ptr(), nbytes) if nbytes else None
+    # A storage that cannot be resized stands on memory that NumPy, DLPack or a file gave, or has lent it to NumPy.
+    shared = not storage.resizable()
+    return Buffer(("torch", storage._cdata), nbytes, device, StorageWeakRef(storage).expired, place, shared)
 
 
 ADAPTER = Torch()

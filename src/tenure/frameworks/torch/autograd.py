@@ -106,7 +106,8 @@ class Graph:
         fields = self._fields.get(kind)
         if fields is None:
             fields = self._fields[kind] = sorted(
-                (name for name in dir(kind) if name.startswith("_raw_saved_")), key=lambda name: (name != "_raw_saved_self", name)
+                (name for name in dir(kind) if name.startswith("_raw_saved_")),
+                key=lambda name: (name != "_raw_saved_self", name),
             )
         for field in fields:
             name = field.removeprefix("_raw_saved_")

@@ -22,7 +22,7 @@ _METADATA = {
 }  # fmt: skip
 
 
-class EndedTensor(torch.Tensor):
+class EndedTensor(torch.Tensor):  # type: ignore[misc]
     """The class of ended handles."""
 
     __array_priority__ = 10_000
@@ -88,7 +88,7 @@ def seal(tensor: torch.Tensor) -> None:
 
 def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
     strided = tensor.layout == torch.strided
-    blank = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+    blank = torch.Tensor._make_wrapper_subclass(
         EndedTensor,
         tensor.shape,
         strides=tensor.stride() if strided else None,
@@ -100,7 +100,7 @@ def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
     core = handles()
     if core is not None and strided:
         core.empty(blank._cdata, text)
-    return blank  # type: ignore[no-any-return]
+    return blank
 
 
 def _empty_in_place(tensor: torch.Tensor, text: str) -> bool:
