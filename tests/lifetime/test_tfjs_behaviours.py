@@ -7,6 +7,7 @@ are not there yet · 30: assigning a wrong shape is the framework's error · 38,
 """
 
 import asyncio
+import gc
 
 import pytest
 
@@ -15,8 +16,18 @@ import tenure
 torch = pytest.importorskip("torch")
 
 
+def settled():
+    gc.collect()  # what another test left
+    return live()
+
+
 def live():
     return tenure.memory().framework("torch").tensors
+
+
+def usage():
+    gc.collect()  # what another test left
+    return tenure.memory().framework("torch")
 
 
 def state(tensor):
@@ -51,7 +62,7 @@ def test_three_deep_nesting_returned_tensor_lives_one_level_up_then_dies_with_it
 
 
 def test_double_dispose_does_not_change_counts():
-    before = live()
+    before = settled()
     a, b = torch.ones(2), torch.ones(2)
     tenure.dispose(a)
     assert live() == before + 1
@@ -78,7 +89,7 @@ def test_a_mix_of_dicts_lists_tensors_and_primitives_is_returned():
         work.lost = c
         return {"a": a, "list": [b, 7, None], "text": "x"}
 
-    before = live()
+    before = settled()
     found = work()
     assert found["a"].tolist() == [1.0]
     assert found["list"][0].tolist() == [1.0, 1.0]
@@ -93,7 +104,7 @@ def test_a_list_of_tensors_is_returned():
 
 
 def test_no_return_ends_all_intermediates():
-    before = live()
+    before = settled()
     leaked = []
 
     @tenure.scope
@@ -107,7 +118,7 @@ def test_no_return_ends_all_intermediates():
 
 
 def test_deep_nesting_with_reassignment_keeps_exact_counts_at_each_level():
-    before = live()
+    before = settled()
     with tenure.scope():
         a = torch.ones(2)
         assert live() == before + 1
@@ -205,7 +216,7 @@ def test_an_exception_ends_everything_and_is_raised_again():
 
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float64", 8), ("bool", 1), ("int64", 8), ("complex64", 8)])
 def test_counts_and_bytes_inside_and_after_a_scope(dtype, size):
-    before = tenure.memory().framework("torch")
+    before = usage()
     with tenure.scope() as s:
         tensor = torch.ones(6, dtype=getattr(torch, dtype))
         during = tenure.memory().framework("torch")
@@ -314,7 +325,7 @@ def test_an_async_function_in_a_scope_returns_a_live_tensor():
 
 
 def test_reshape_adds_no_buffer_and_the_buffer_goes_with_the_last_alias():
-    before = tenure.memory().framework("torch")
+    before = usage()
     tensor = torch.ones(6)
     shaped = tensor.reshape(2, 3)
     during = tenure.memory().framework("torch")
@@ -326,7 +337,7 @@ def test_reshape_adds_no_buffer_and_the_buffer_goes_with_the_last_alias():
 
 
 def test_a_slice_read_later_leaks_nothing():
-    before = live()
+    before = settled()
     with tenure.scope() as s:
         part = s.keep(torch.arange(6.0)[2:4])
     assert part.tolist() == [2.0, 3.0]
@@ -347,7 +358,7 @@ def test_the_parts_of_a_complex_tensor_are_views_of_it():
 
 def test_a_loader_that_batches_shuffles_and_drops_leaks_nothing():
     data = torch.utils.data.TensorDataset(torch.arange(10.0))
-    before = live()
+    before = settled()
     with tenure.scope():
         loader = torch.utils.data.DataLoader(data, batch_size=3, shuffle=True, drop_last=True)
         total = sum(batch.numel() for (batch,) in loader)

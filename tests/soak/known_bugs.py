@@ -25,3 +25,7 @@ SEALED_ONLY_HANDLES_LET_TORCH_TENSOR_READ = _AROUND
 OWNED_HAS_NO_SETITEM = _AROUND
 # 09: jnp functions refuse an owning handle of a JAX array.
 OWNED_JAX_ARRAYS_DO_NOT_WORK_IN_JNP = _AROUND
+# 10: np.from_dlpack(x) of a JAX array inside a scope aborts the process when the scope is left.
+JAX_DLPACK_IN_SCOPE_ABORTS = _AROUND
+# 11: a walk over the heap leaves a cycle through its own frames, which keeps all that it saw alive until a collection.
+HEAP_WALKS_LEAVE_A_CYCLE = _AROUND

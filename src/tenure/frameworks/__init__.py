@@ -26,7 +26,11 @@ def awake() -> tuple[Framework, ...]:
 
 def owner(thing: object) -> Framework | None:
     """The framework whose tensor this is, or None."""
-    kind = type(thing)
+    return owner_of(type(thing))
+
+
+def owner_of(kind: type) -> Framework | None:
+    """The framework whose tensors are of this class, or None."""
     if kind not in _owners or (_owners[kind] is None and len(_awake) != _imported()):
         _owners[kind] = next((framework for framework in awake() if framework.owns(kind)), None)
     return _owners[kind]

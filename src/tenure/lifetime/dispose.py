@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,6 +15,7 @@ from tenure.lifetime import containers, regions
 from tenure.lifetime.own import Owned
 from tenure.model import Fate, Holder, Remains, Remnant, Site, TensorInfo
 
+Search = Callable[[], list[Holder]]
 _ENDED = ("disposed", "deleted", "donated")
 # What a record of a birth tells: where, and in which scope.
 Origin = Callable[[Any], tuple[Site | None, str | None]]
@@ -88,6 +90,7 @@ def end(
     for handle in fresh:
         if isinstance(handle, Owned):
             _end_owned(handle, notice)
+    refs = {id(handle): weakref.ref(handle) for handle in fresh if id(handle) in refused}
     bare = [id(handle) for handle in fresh if not any(id(handle) in users for _, users in behind)]
 
     def report() -> Remains:
@@ -95,7 +98,8 @@ def end(
         gone = _gone([buffer for buffer, _ in behind])
         for buffer, users in behind:
             reasons = {refused[user] for user in users if user in refused}
-            remnants.append(_judge(buffer, gone[buffer.key], tuple(described[user] for user in users), reasons))
+            search = _search(buffer, [refs[user] for user in users if user in refs])
+            remnants.append(_judge(buffer, gone[buffer.key], tuple(described[user] for user in users), reasons, search))
         for user in bare:
             fate: Fate = "cannot" if user in refused else "freed"
             remnants.append(Remnant(fate, 0, (described[user],), refused.get(user, "")))
@@ -114,14 +118,15 @@ def foretell(handles: list[Any]) -> Remains:
     for buffer, users in buffers(fresh):
         members = [handle for handle in fresh if id(handle) in users]
         infos = tuple(map(_info, members))
+        refs = [weakref.ref(_inner(handle)) for handle in members]
         reasons = {reason for handle in members if (reason := _refusal(handle))}
         if reasons:
-            remnants.append(Remnant("cannot", buffer.nbytes, infos, "; ".join(sorted(reasons)), _search(buffer)))
+            remnants.append(Remnant("cannot", buffer.nbytes, infos, "; ".join(sorted(reasons)), _search(buffer, refs)))
         elif sole.get(buffer.key):
             remnants.append(Remnant("freed", buffer.nbytes, infos))
         else:
             unknown = "" if sole.get(buffer.key) is False else "whether others share it cannot be told beforehand"
-            remnants.append(Remnant("held", buffer.nbytes, infos, unknown, _search(buffer)))
+            remnants.append(Remnant("held", buffer.nbytes, infos, unknown, _search(buffer, refs)))
     return Remains(tuple(remnants), done=False)
 
 
@@ -153,13 +158,15 @@ def _gone(asked: list[Buffer]) -> dict[object, bool | None]:
     return gone
 
 
-def _judge(buffer: Buffer, gone: bool | None, infos: tuple[TensorInfo, ...], reasons: set[str]) -> Remnant:
+def _judge(
+    buffer: Buffer, gone: bool | None, infos: tuple[TensorInfo, ...], reasons: set[str], search: Search
+) -> Remnant:
     if reasons:
-        return Remnant("cannot", buffer.nbytes, infos, "; ".join(sorted(reasons)), _search(buffer))
+        return Remnant("cannot", buffer.nbytes, infos, "; ".join(sorted(reasons)), search)
     if gone:
         return Remnant("freed", buffer.nbytes, infos)
     unknown = "" if gone is False else "its memory belongs to another library, which frees it"
-    return Remnant("held", buffer.nbytes, infos, unknown, _search(buffer))
+    return Remnant("held", buffer.nbytes, infos, unknown, search)
 
 
 def _refusal(handle: Any) -> str:
@@ -167,11 +174,13 @@ def _refusal(handle: Any) -> str:
     return framework.refusal(handle) if framework is not None else ""
 
 
-def _search(buffer: Buffer) -> Callable[[], list[Holder]]:
+def _search(buffer: Buffer, refs: list[weakref.ref[Any]]) -> Search:
+    """A search for the holders of a buffer, to be made when they are asked for; `refs` lead to its live handles."""
+
     def search() -> list[Holder]:
         from tenure.analysis import holders
 
-        return holders.find([], {buffer.key})
+        return holders.find([handle for ref in refs if (handle := ref()) is not None], {buffer.key})
 
     return search
 

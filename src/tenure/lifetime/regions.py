@@ -160,7 +160,7 @@ def leave(region: Region) -> list[Record]:
     if _var.get() is region:
         _var.set(region.outer)
     moved, region.moved = region.moved, {}
-    return [record for record in births if id(record) not in moved]
+    return [record for record in births if id(record) not in moved] if moved else births
 
 
 def _async_generator(frame: FrameType) -> AsyncGeneratorType[Any, Any] | None:

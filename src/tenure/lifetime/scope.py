@@ -13,7 +13,6 @@ from typing import Any, Self, TypeVar, overload
 
 from tenure import frameworks, sites
 from tenure.errors import CapExceeded, ScopeError, Unsupported
-from tenure.frameworks.base import Framework
 from tenure.lifetime import containers, dispose, regions
 from tenure.lifetime.caps import parse_cap
 from tenure.lifetime.regions import Record, Region
@@ -153,11 +152,12 @@ class Scope:
         births = regions.leave(region)
         origins: dict[int, Record] = {}
         doomed: list[Any] = []
-        for framework, members in _survivors(births, origins, adopted=False).items():
+        groups = _survivors(births, origins)
+        for kind in list(groups):
+            members = groups.pop(kind)
+            framework = frameworks.owner_of(kind)
             spared = framework.exempt(members) if framework is not None else set()
-            doomed.extend(handle for handle in members if id(handle) not in spared)
-        for members in _survivors(births, origins, adopted=True).values():
-            doomed.extend(members)
+            doomed.extend(handle for handle in members if id(handle) not in spared or len(origins[id(handle)]) > 3)
         if not doomed:
             self._remains = Remains()
             return
@@ -350,16 +350,14 @@ def _is_inside(inner: Region, outer: Region) -> bool:
     return region is not None
 
 
-def _survivors(births: list[Record], origins: dict[int, Record], *, adopted: bool) -> dict[Framework | None, list[Any]]:
-    """What lives of a scope's births, by framework. Each handle is put into one list only: exemptions count."""
-    groups: dict[Framework | None, list[Any]] = {}
+def _survivors(births: list[Record], origins: dict[int, Record]) -> dict[type, list[Any]]:
+    """What lives of a scope's births, by class. Each handle is put into one list only: exemptions count references."""
+    groups: dict[type, list[Any]] = {}
     for record in births:
-        if (len(record) > 3) != adopted:
-            continue
         handle = record[0]()
         if handle is not None and id(handle) not in origins:
             origins[id(handle)] = record
-            groups.setdefault(frameworks.owner(handle), []).append(handle)
+            groups.setdefault(type(handle), []).append(handle)
     return groups
 
 
