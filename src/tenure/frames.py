@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
 
-def running(*, everywhere: bool) -> list[FrameType]:
-    """The frames of this thread, or of every thread, that are executing now; tenure's own included."""
-    tops = list(sys._current_frames().values()) if everywhere else [sys._getframe(1)]
-    found: list[FrameType] = []
-    for top in tops:
-        frame: FrameType | None = top
+def running() -> Iterator[FrameType]:
+    """The frames of every thread that are executing now, tenure's own included.
+
+    To be iterated, not kept: a list of frames in the local of one of them would keep them all, and what they hold.
+    """
+    for ident in list(sys._current_frames()):
+        frame = sys._current_frames().get(ident)
         while frame is not None:
-            found.append(frame)
+            yield frame
             frame = frame.f_back
-    return found
 
 
 def values(frame: FrameType) -> list[Any]:

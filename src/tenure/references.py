@@ -33,7 +33,7 @@ def from_frames(objects: list[Any]) -> list[int]:
     if core is not None:
         return core.frame_references(objects, True)  # type: ignore[no-any-return]
     counts = {id(thing): 0 for thing in objects}
-    for frame in frames.running(everywhere=True):
+    for frame in frames.running():
         for value in frames.values(frame):
             if id(value) in counts:
                 counts[id(value)] += 1

@@ -6,7 +6,6 @@ import copy
 import pickle
 from typing import Any
 
-import known_bugs
 import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -14,6 +13,7 @@ from world import Slot, World, Wrong
 from world import run as run_both
 
 import tenure
+from tenure.frameworks.torch import sealed
 
 SHAPES = [(2, 3), (3,), (), (2, 3), (4, 1), (0, 3)]
 DTYPES = [torch.float32, torch.float32, torch.float64, torch.int64]
@@ -47,6 +47,7 @@ class Model:
         self.optimizer = kind(self.module.parameters(), lr=0.01, **options)
         self.buffers: tuple[int, ...] = ()
         self.ended = False
+        self.owner: Any = None
 
     def tensors(self) -> list[Any]:
         return [*self.module.parameters(), *self.module.buffers()]
@@ -74,8 +75,6 @@ class Model:
 
 
 class TorchWorld(World):
-    SHY = known_bugs.REMAINS_DOES_NOT_COUNT_BASES
-
     def __init__(self, *, real: bool) -> None:
         super().__init__(real=real)
         self.refs: list[tuple[int, Any, int]] = []
@@ -169,8 +168,8 @@ class TorchWorld(World):
         ]  # fmt: skip
 
     def must_be_ended(self, slot, k):
-        if known_bugs.SEALED_ONLY_HANDLES_LET_TORCH_TENSOR_READ and self.sticky(slot):
-            k = 0
+        if self.sticky(slot) and sealed.handles() is None and self.accesses()[k % len(self.accesses())][0] == "torch.tensor":
+            k += 1  # where a handle could only be sealed, torch.tensor(x) goes past the seal
         super().must_be_ended(slot, k)
 
     # ------------------------------------------------------------ steps of its own
@@ -198,7 +197,7 @@ class TorchWorld(World):
 
     def do_inplace(self, i, j, k):
         x, y = self.pick(i), self.pick(j)
-        if x is None or (x.owned is not None and known_bugs.OWNED_HAS_NO_SETITEM):
+        if x is None:
             return False
         t, other = self.use(x), self.use(y)
 
@@ -237,7 +236,7 @@ class TorchWorld(World):
 
     def do_get_grad(self, i, j, k):
         x = self.pick(i, [slot for slot in self.differentiable() if slot.thing.is_leaf])
-        if x is None or known_bugs.OLD_IMPL_GETS_AN_ENDED_WRAPPER:
+        if x is None:
             return False
         if x.thing.grad is not None:
             self.name(x.thing.grad)
@@ -260,7 +259,7 @@ class TorchWorld(World):
 
     def do_custom(self, i, j, k):
         x = self.pick(i, self.differentiable())
-        if x is None or known_bugs.OLD_IMPL_GETS_AN_ENDED_WRAPPER:
+        if x is None:
             return False
         result = self.attempt(Cube.apply, x.thing)
         if result is not None:
@@ -279,15 +278,11 @@ class TorchWorld(World):
             return False
         t = x.thing
         if k % 5 in (0, 1):
-            if self.stack and known_bugs.NUMPY_EXPORT_IN_SCOPE_IS_FREED:
-                return False
             made = self.attempt(lambda: t.detach().numpy() if k % 2 else np.asarray(t))
         elif k % 5 == 2:
             made = self.attempt(lambda: np.from_dlpack(t.detach()))
         elif k % 5 == 3:
             made = t.untyped_storage()
-        elif known_bugs.FOREIGN_MEMORY_IS_SAID_TO_BE_FREED:
-            return False
         else:
             made = self.attempt(torch.from_dlpack, t)
             if made is not None:
@@ -298,7 +293,7 @@ class TorchWorld(World):
 
     def do_base(self, i, j, k):
         x = self.pick(i, [slot for slot in self.tensor_slots() if slot.thing._is_view()])
-        if x is None or known_bugs.OLD_IMPL_GETS_AN_ENDED_WRAPPER:
+        if x is None:
             return False
         self.name(x.thing._base)
 
@@ -355,9 +350,26 @@ class TorchWorld(World):
 
     def do_adopt_model(self, i, j, k):
         model = self.pick_model(i)
-        if model is None or not self.stack or model.ended or known_bugs.ADOPTED_PARAMETERS_ARE_SPARED:
+        if model is None or not self.stack or model.ended:
             return False
-        return False  # to be modelled once adopt() does what it says
+        if self.real:
+            tenure.adopt(model.module)
+        model.owner = self.current()
+
+    def end_others(self, level):
+        stand_ins, before = [], 0
+        for model in self.models:
+            if model.owner is not level:
+                continue
+            model.owner = None
+            if model.ended:
+                before += 7
+                continue
+            model.ended = True
+            stand_ins.append(Slot(-1, None, None, buffers=model.buffers))
+            if not self.real:
+                model.forget()
+        return stand_ins, before
 
     def do_cap(self, i, j, k):
         """Over the cap: refused at the next birth, or when the scope is left."""
@@ -370,9 +382,7 @@ class TorchWorld(World):
                 made.append(torch.ones(10))
                 made.append(torch.ones(10))
                 made.append(torch.ones(10))
-        except (tenure.CapExceeded, torch.OutOfMemoryError) as error:
-            if not isinstance(error, tenure.CapExceeded) and not known_bugs.CAP_ERROR_IS_REPLACED:
-                raise
+        except tenure.CapExceeded:
             for handle in made:
                 if "ended" not in repr(handle):
                     raise Wrong("a capped scope left a tensor alive") from None
@@ -410,7 +420,7 @@ class TorchWorld(World):
         super().finish()
         grads = []
         for slot in self.differentiable():
-            if slot.thing.is_leaf and slot.thing.grad is not None and not known_bugs.OLD_IMPL_GETS_AN_ENDED_WRAPPER:
+            if slot.thing.is_leaf and slot.thing.grad is not None:
                 grads.append((slot.number, slot.thing.grad.detach().reshape(-1).numpy().tobytes().hex()))
         for model in self.models:
             if not model.ended:

@@ -63,7 +63,8 @@ def arrays() -> list[Any]:
     objects = gc.get_objects()
     for index in range(0, len(objects), _CHUNK):
         look(gc.get_referents(*objects[index : index + _CHUNK]))
-    for frame in frames.running(everywhere=True):
+    objects.clear()  # a frame that is looked at next may be this one
+    for frame in frames.running():
         look(frames.values(frame))
     return list(found.values())
 

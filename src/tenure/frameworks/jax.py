@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from tenure import errors, sites
+from tenure import errors, references, sites
 from tenure.frameworks import ended, host
 from tenure.frameworks.base import Buffer, Inner
 from tenure.model import Site, State, TensorInfo
@@ -45,7 +45,7 @@ class Jax:
 
     def buffers(self, tensor: Any) -> list[Buffer]:
         """One buffer a shard, known by its address."""
-        if isinstance(tensor, jax.core.Tracer) or _base(tensor).is_deleted():
+        if isinstance(tensor, jax.core.Tracer) or ended.find(tensor) is not None or _base(tensor).is_deleted():
             return []
         found: list[Buffer] = []
         for shard in _shards(tensor):
@@ -77,23 +77,44 @@ class Jax:
         return {buffer.key: not strangers.get(buffer.key) for buffer in buffers}
 
     def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> None:
-        """Delete the arrays; from then on JAX's own check speaks with our words."""
+        """Delete the arrays; from then on JAX's own check speaks with our words.
+
+        To delete an array that shares its buffer (a part of another) would delete both, and one that a DLPack
+        export refers to aborts the process: those refuse Python's access, and their bytes stay.
+        """
         _teach()
-        for tensor in tensors:
+        arrays = [_base(tensor) for tensor in tensors]
+        for index, tensor in enumerate(tensors):
             info = notice(tensor)
-            array = _base(tensor)
-            ended.bury(array, info)
-            if array is not tensor:
-                ended.bury(tensor, info)
-            array.delete()
+            ended.bury(tensor, info)
+            if arrays[index] is not tensor:
+                ended.bury(arrays[index], info)
+        del tensor
+        spared = self._spared(arrays)
+        for array in arrays:
+            if id(array) not in spared and not array.is_deleted():
+                array.delete()
+
+    def _spared(self, arrays: list[Any]) -> set[int]:
+        """The ids of those that JAX could not delete alone."""
+        kept = references.unexplained(arrays, [0] * len(arrays))
+        mine = set(map(id, arrays))
+        starts = {_start(array) for array in arrays}
+        twins = [array for array in jax.live_arrays() if id(array) not in mine and _start(array) in starts]
+        if not twins:
+            return kept
+        # JAX makes twins behind the scenes, for printing and exports. Only those that somebody refers to count.
+        seen = zip(references.from_frames(twins), references.from_heap(twins), strict=True)
+        taken = {_start(twins[index]) for index, (framed, heap) in enumerate(seen) if framed + heap > 0}
+        return kept | {id(array) for array in arrays if _start(array) in taken}
 
     def births(self) -> Iterable[type]:
         """Concrete arrays."""
         return (Array,)
 
     def exempt(self, tensors: list[Any]) -> set[int]:
-        """Constants born while a function was being traced: the compilation cache keeps those."""
-        return {id(tensor) for tensor in tensors if _born_in_trace(tensor)}
+        """Parts of other arrays, which JAX makes behind the scenes, and constants that the compilation cache keeps."""
+        return self._spared(tensors) | {id(tensor) for tensor in tensors if _born_in_trace(tensor)}
 
     def live(self) -> Iterator[Any]:
         """JAX's own list."""
@@ -128,6 +149,15 @@ def _device(array: Any) -> str:
     return ", ".join(sorted(str(device) for device in array.sharding.device_set))
 
 
+def _start(array: Any) -> Any:
+    """What tells buffers apart: the address, or the addresses of the shards; None for a deleted array."""
+    if array.is_deleted():
+        return None
+    if len(array.sharding.device_set) == 1:
+        return int(array.unsafe_buffer_pointer())
+    return tuple(int(shard.data.unsafe_buffer_pointer()) for shard in array.addressable_shards)
+
+
 def _shards(tensor: Any) -> list[Any]:
     return [] if isinstance(tensor, jax.core.Tracer) else list(_base(tensor).addressable_shards)
 
@@ -153,7 +183,7 @@ def _teach() -> None:
         return
 
     def _check_if_deleted(self: Any) -> None:
-        if self.is_deleted() and ended.find(self) is not None:
+        if ended.find(self) is not None:
             raise ended.complain(self, "", sites.here())
         check(self)
 
@@ -174,7 +204,7 @@ def _checked(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _telling(original: Callable[..., str]) -> Callable[..., str]:
     def show(self: Any, *args: Any) -> str:
-        info = ended.find(self) if self.is_deleted() else None
+        info = ended.find(self)
         return original(self, *args) if info is None else errors.epitaph(info)
 
     return show

@@ -105,7 +105,8 @@ class Scope:
     def tensors(self) -> list[Any]:
         """The live tensors that this scope owns now."""
         region = self._region
-        return [] if region is None else [handle for record in region.records() if (handle := record[0]()) is not None]
+        handles = [] if region is None else [record[0]() for record in region.records()]
+        return [handle for handle in handles if handle is not None]
 
     @property
     def nbytes(self) -> int:

@@ -81,5 +81,6 @@ def contents(thing: Any) -> list[Any]:
 
 def _family(kind: type) -> Iterable[type]:
     yield kind
-    for below in type.__subclasses__(kind):
-        yield from _family(below)
+    below: list[type] = type.__subclasses__(kind)
+    for one in below:
+        yield from _family(one)

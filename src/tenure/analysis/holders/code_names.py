@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import gc
 import threading
 from collections.abc import Callable
 from types import (
@@ -41,6 +42,8 @@ def step(chain: list[object], at: int) -> Step | None:
         return teller(owner, chain, at)
     if plain.is_a(owner, BaseException):
         return _exception(owner, chain, at)
+    if plain.class_name(kind).startswith("hamt"):
+        return _context(owner, chain, at)
     if plain.is_a(owner, threading.local):
         return _thread_local(owner, chain, at)
     if plain.is_a(owner, functools.partial):
@@ -50,7 +53,8 @@ def step(chain: list[object], at: int) -> Step | None:
 
 def tells_itself(thing: object) -> bool:
     """Whether the step from this object says what the object is."""
-    return type(thing) in _TELLERS or plain.is_a(thing, BaseException)
+    kind = type(thing)
+    return kind in _TELLERS or plain.is_a(thing, BaseException) or plain.class_name(kind).startswith("hamt")
 
 
 def _function(owner: Any, chain: list[object], at: int) -> Step | None:
@@ -102,25 +106,19 @@ def _callable(function: object) -> str:
 
 
 def _lru_cache(owner: Any, chain: list[object], at: int) -> Step | None:
-    """The wrapper holds a dict of results, or of links of its list, by a key made of the arguments."""
+    """The wrapper holds arguments and results: by way of its dict if the cache is unbounded, else directly."""
     space = plain.attributes(owner) or {}
-    wrapped = space.get("__wrapped__")
     if chain[at + 1] is space:
         return None
+    wrapped = space.get("__wrapped__")
     code = wrapped.__code__ if type(wrapped) is FunctionType else None
     site = None if code is None else Site(code.co_filename, code.co_firstlineno, code.co_qualname)
-    steps, holder = 1, chain[at + 1]
-    while at + steps < len(chain) - 1 and (
-        type(chain[at + steps]) is dict or plain.class_name(type(chain[at + steps])) == "_lru_list_elem"
-    ):
-        holder = chain[at + steps]
-        steps += 1
-    value = chain[at + steps]
-    is_key = type(holder) is dict and plain.has_key(holder, value)
-    is_key = is_key or (type(holder) is not dict and plain.class_name(type(value)) in ("tuple", "_HashedSeq"))
-    is_key = is_key and at + steps < len(chain) - 1
+    unbounded = _CACHE.cache_info(owner).maxsize is None
+    steps = 2 if unbounded and at + 2 < len(chain) else 1
+    entries = [part for part in gc.get_referents(owner) if type(part) is dict and part is not space]
+    is_argument = any(plain.has_key(part, chain[at + steps]) for part in entries)
     shown = f"lru_cache of {_callable(wrapped)}"
-    return (Link(f"{shown} argument" if is_key else shown, "cache", site),), steps
+    return (Link(f"{shown} argument" if is_argument else shown, "cache", site),), steps
 
 
 def _suspended(owner: Any, chain: list[object], at: int) -> Step:
@@ -206,7 +204,7 @@ def _context(owner: object, chain: list[object], at: int) -> Step:
     while at + steps < len(chain) - 1 and plain.class_name(type(chain[at + steps])).startswith("hamt"):
         owner = chain[at + steps]
         steps += 1
-    parts = __import__("gc").get_referents(owner)
+    parts = gc.get_referents(owner)
     index = plain.index_of(parts, chain[at + steps])
     near = [part for part in parts[max(0, (index or 0) - 1) : (index or 0) + 2] if type(part) is contextvars.ContextVar]
     name = contextvars.ContextVar.__dict__["name"].__get__(near[0]) if near else "?"

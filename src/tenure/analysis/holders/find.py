@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import time
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any
 
 from tenure import sites
@@ -161,10 +162,7 @@ class _Search:
         return Holder(kind, tuple(links))
 
     def _links(self, keys: tuple[int, ...]) -> list[Link]:
-        told = {
-            at: self._heap.parents[child][parent]
-            for at, (parent, child) in enumerate(zip(keys, keys[1:], strict=False))
-        }
+        told = {at: self._heap.parents[child][parent] for at, (parent, child) in enumerate(pairwise(keys))}
         return self._namer.links([self._heap.objects[key] for key in keys], told)
 
     def _known(self, thing: object) -> str | None:

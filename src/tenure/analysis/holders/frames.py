@@ -19,7 +19,7 @@ _PACKAGE = f"{Path(__file__).parents[2]}/"
 
 def variables(frame: FrameType, *, mine: bool = True) -> list[tuple[str, object]]:
     """The variables of a frame, cells looked into; `mine` unless another thread may be running it."""
-    if not frame.f_code.co_flags & CO_OPTIMIZED:
+    if not is_function(frame.f_code):
         space: object = frame.f_locals
         return namespace(space) if type(space) is dict else []
     if sys.version_info >= (3, 13):
@@ -47,6 +47,11 @@ def _one_by_one(frame: FrameType) -> list[tuple[str, object]]:
         except NameError:  # not bound at the moment
             continue
     return found
+
+
+def is_function(code: CodeType) -> bool:
+    """Whether this code has variables of its own, unlike a module's or a class body's."""
+    return bool(code.co_flags & CO_OPTIMIZED)
 
 
 def is_own(code: CodeType) -> bool:

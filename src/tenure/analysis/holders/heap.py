@@ -61,7 +61,8 @@ class Heap:
     def link(self, child: int, parent: object, links: tuple[Link, ...] = ()) -> int:
         """Note that `parent` refers to `child`."""
         key = self.add(parent)
-        self.parents.setdefault(child, {}).setdefault(key, links)
+        known = self.parents.setdefault(child, {})
+        known[key] = links or known.get(key, ())
         return key
 
     @property

@@ -112,6 +112,8 @@ def _slot(owner: object, value: object) -> Step | None:
 
 def _after(before: Link, link: Link) -> Link:
     """Repeat a variable's name where `.x` or `[0]` would read as part of something else."""
-    if link.text.startswith((".", "[")) and before.kind in ("closure", "default"):
-        return Link(f"{before.text.split()[2 if before.kind == 'closure' else 1]}{link.text}", link.kind, link.site)
+    words = before.text.split()
+    place = {"closure": 2, "default": 1}.get(before.kind, len(words))
+    if link.text.startswith((".", "[")) and place < len(words):
+        return Link(f"{words[place]}{link.text}", link.kind, link.site)
     return link

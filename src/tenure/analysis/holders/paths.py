@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from types import CellType, FunctionType, MethodType
 
+from tenure.analysis.holders import plain
 from tenure.analysis.holders.heap import Heap
 
-_PLAIN = (dict, list, tuple, set, CellType, MethodType, FunctionType)
+_PLAIN = (dict, list, tuple, set, frozenset, deque, CellType, MethodType, FunctionType)
 _DEPTH = 40
 _BREADTH = 1500  # objects asked about on one level
 _MOST = 20_000
@@ -67,18 +68,23 @@ def _direct(heap: Heap, targets: list[int]) -> Iterable[tuple[int, int]]:
 def _unrooted(heap: Heap, goals: set[int], parent: int, target: int) -> Path:
     above = _above(heap, {parent}, goals)
     if any(key not in heap.expanded for key in above):
-        start = next((key for key in above if type(heap.objects[key]) not in _PLAIN), parent)
+        start = next((key for key in above if not plain.is_a(heap.objects[key], _PLAIN)), parent)
         return Path("far", (*_downwards(heap, start, parent, goals), target), rank=2)
     loose = _loose(heap, above)
     if loose is not None:
         return Path("loose", (*_downwards(heap, loose, parent, goals), target), rank=2)
-    # All that leads here is held only by itself: tell the shortest loop and the way from it to the target.
-    # Best from an object of the user's, which has a name for what it holds; not from its dict.
-    for key in sorted(above, key=lambda key: type(heap.objects[key]) in _PLAIN):
+    # All that leads here is held only by itself: tell the shortest loop and the way from it to the target. Best from
+    # an object of the user's, which has names for what it holds, else from the target, else from any container.
+    objects = [key for key in above if not plain.is_a(heap.objects[key], _PLAIN)]
+    for key in (*objects, target, *above):
         loop = _loop(heap, key)
         if loop:
-            return Path("cycle", (*_downwards(heap, key, parent, goals), target), loop)
-    return Path("cycle", _loop(heap, target) or (parent, target))
+            return (
+                Path("cycle", loop)
+                if key == target
+                else Path("cycle", (*_downwards(heap, key, parent, goals), target), loop)
+            )
+    return Path("far", (parent, target), rank=2)
 
 
 def _reached(heap: Heap, goals: set[int], rank: int, *, native: bool = True) -> dict[int, int]:

@@ -53,7 +53,7 @@ def slot(thing: object, value: object) -> str | None:
     return None
 
 
-def key_of(space: dict[Any, Any], value: object) -> tuple[bool, object]:
+def key_of(space: Any, value: object) -> tuple[bool, object]:
     """Whether `value` is a value of this dict, and under which key; public names go before private ones."""
     keys: list[object] = [key for key, found in list(dict.items(space)) if found is value]
     if not keys:
@@ -61,12 +61,12 @@ def key_of(space: dict[Any, Any], value: object) -> tuple[bool, object]:
     return True, next((key for key in keys if not (type(key) is str and key.startswith("_"))), keys[0])
 
 
-def has_key(space: dict[Any, Any], value: object) -> bool:
+def has_key(space: Any, value: object) -> bool:
     """Whether `value` itself is a key of this dict."""
     return any(key is value for key in list(dict.keys(space)))
 
 
-def index_of(items: list[Any] | tuple[Any, ...], value: object) -> int | None:
+def index_of(items: Any, value: object) -> int | None:
     """The first position of `value` itself."""
     return next((index for index, found in enumerate(items) if found is value), None)
 

@@ -167,7 +167,7 @@ class Roots:
             self.running.add(id(frame))
             self.keep.append(frame)
             code = frame.f_code
-            space: object = None if code.co_flags & frames.CO_OPTIMIZED else frame.f_locals
+            space: object = None if frames.is_function(code) else frame.f_locals
             if space is frame.f_globals:
                 name = frame.f_globals.get("__name__")
                 self._spaces.setdefault(id(space), _Space(name if type(name) is str else "", code.co_filename))

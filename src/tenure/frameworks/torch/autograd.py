@@ -84,8 +84,8 @@ class Graph:
         queue = deque([id(node)])
         while queue and len(found) < most:
             key = queue.popleft()
-            for tensor in self._tensors.get(key, ()):
-                found.append((self.keep[self._objects[tensor]], self._way(key, came)))
+            way = self._way(key, came) if key in self._tensors else ""
+            found.extend((self.keep[self._objects[tensor]], way) for tensor in self._tensors.get(key, ()))
             for before in self._before.get(key, ()):
                 if before not in came:
                     came[before] = key
