@@ -26,8 +26,9 @@ LAYERS = {
     "native": {"compiler"},
     "sites": {"model"},
     "frames": set(),
+    "heap": set(),
     "references": {"frames", "native"},
-    "frameworks": {"model", "errors", "native", "sites", "frames", "references"},
+    "frameworks": {"model", "errors", "native", "sites", "frames", "heap", "references"},
     "analysis": {"model", "errors", "sites", "frames", "references", "frameworks", "lifetime"},
     "lifetime": {"model", "errors", "native", "sites", "frameworks", "analysis"},
 }

@@ -157,9 +157,10 @@ def test_the_adapter_has_every_member_of_the_protocol(framework, kit):
     assert missing == set()
     for name, function in inspect.getmembers(Framework, inspect.isfunction):
         if not name.startswith("_"):
-            assert list(inspect.signature(getattr(adapter, name)).parameters) == list(
-                inspect.signature(function).parameters
-            )[1:]
+            assert (
+                list(inspect.signature(getattr(adapter, name)).parameters)
+                == list(inspect.signature(function).parameters)[1:]
+            )
 
 
 def test_the_adapter_owns_its_tensors_and_nobody_elses(framework, kit):
@@ -472,7 +473,18 @@ def test_own_really_lets_go(kit):
 def test_an_ended_owned_raises_whatever_is_asked(kit):
     owned = tenure.own(kit.make(2))
     tenure.dispose(owned)
-    uses = [lambda o: o + 1, lambda o: 1 + o, lambda o: o[0], len, list, bool, float, lambda o: o == o, lambda o: o.value, kit.touch]
+    uses = [
+        lambda o: o + 1,
+        lambda o: 1 + o,
+        lambda o: o[0],
+        len,
+        list,
+        bool,
+        float,
+        lambda o: o == o,
+        lambda o: o.value,
+        kit.touch,
+    ]
     for use in uses:
         with pytest.raises(tenure.TensorReleased):
             use(owned)

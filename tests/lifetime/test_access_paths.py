@@ -62,14 +62,27 @@ def _exported():
     return t
 
 
-STATES = {"plain": _plain, "parameter": _parameter, "saved": _saved, "retained": _retained, "view": _view, "exported": _exported}
+STATES = {
+    "plain": _plain,
+    "parameter": _parameter,
+    "saved": _saved,
+    "retained": _retained,
+    "view": _view,
+    "exported": _exported,
+}
 
 # ------------------------------------------------------------------------------------------------ torch: the ways
 
 TORCH = {}
 COMPILED = {}
 # Past Python's seal; where nothing native is at hand and the bytes could not be taken away, they still read true ones.
-BELOW_PYTHON = {"tensor_of", "traced_function", "below_torch_function_add", "below_torch_function_tolist", "scripted_function"}
+BELOW_PYTHON = {
+    "tensor_of",
+    "traced_function",
+    "below_torch_function_add",
+    "below_torch_function_tolist",
+    "scripted_function",
+}
 
 
 def way(function):
@@ -544,8 +557,9 @@ def saved_to_file(t):
 def forked_pickle(t):
     from multiprocessing.reduction import ForkingPickler
 
-    import torch.multiprocessing
+    from torch.multiprocessing import reductions
 
+    reductions.init_reductions()
     return bytes(ForkingPickler.dumps(t))
 
 
@@ -1067,7 +1081,9 @@ def test_jax_data_of_an_ended_array_is_out_of_reach(outcomes, jax, name):
     outcome = outcomes(__file__, "jax")[name]
     assert outcome["kind"] == "error", outcome
     # JAX's C++ speaks for itself where it is asked directly.
-    told = outcome["ours"] or "deleted" in outcome["text"] or (name == "memoryview" and outcome["type"] == "BufferError")
+    told = (
+        outcome["ours"] or "deleted" in outcome["text"] or (name == "memoryview" and outcome["type"] == "BufferError")
+    )
     assert told, outcome
 
 

@@ -184,7 +184,7 @@ def shown(x):
     yield str(x)
     yield f"{x}"
     yield f"{x!r}"
-    yield "%s %r" % (x, x)
+    yield "{} {!r}".format(*[x, x])
     yield format(x, ".3f")
     yield f"{[x]}"
     yield f"{ {'x': x} }"
@@ -249,7 +249,7 @@ def test_showing_an_ended_owned_never_raises(framework_name, request):
     library = request.getfixturevalue({"tensorflow": "tf", "numpy": "np"}.get(framework_name, framework_name))
     owned = tenure.own((library.numpy if framework_name == "jax" else library).ones(3))
     tenure.dispose(owned)
-    for text in (repr(owned), str(owned), f"{owned}", f"{[owned]}", "%s" % owned):
+    for text in (repr(owned), str(owned), f"{owned}", f"{[owned]}"):
         assert f"<ended {framework_name}" in text
 
 

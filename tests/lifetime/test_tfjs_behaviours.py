@@ -214,7 +214,9 @@ def test_an_exception_ends_everything_and_is_raised_again():
 # ------------------------------------------------------------------------------------------------ memory: 12, 15
 
 
-@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float64", 8), ("bool", 1), ("int64", 8), ("complex64", 8)])
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float32", 4), ("float64", 8), ("bool", 1), ("int64", 8), ("complex64", 8)]
+)
 def test_counts_and_bytes_inside_and_after_a_scope(dtype, size):
     before = usage()
     with tenure.scope() as s:

@@ -13,3 +13,7 @@ OWNED_JAX_ARRAYS_DO_NOT_WORK_IN_JNP = _AROUND
 JAX_DLPACK_IN_SCOPE_ABORTS = _AROUND
 # 11: a walk over the heap leaves a cycle through its own frames, which keeps all that it saw alive until a collection.
 HEAP_WALKS_LEAVE_A_CYCLE = _AROUND
+# 12: remains(x) foretells other bytes than dispose(x) frees: a storage object, a DLPack alias, x with its Owned, ...
+REMAINS_IS_NOT_EXACT = _AROUND
+# 13: a handle and its Owned end together: the handle is then reported as "cannot".
+HANDLE_AND_ITS_OWNED_IN_ONE_SCOPE = _AROUND

@@ -75,13 +75,13 @@ class TensorflowWorld(World):
     def owned_accesses(self):
         return [pair for pair in super().owned_accesses() if pair[0] != ".T"] + [("tf.exp", tf.exp), ("stack", lambda x: tf.stack([x]))]
 
-    def judge(self, doomed, remains, *, already=0, cannot=()):
+    def judge(self, doomed, remains, *, already=0, cannot=(), maybe=()):
         """What TensorFlow keeps for itself (cached constants, born in a scope) is reported too; ours must be among it."""
         want = Counter(self.nbytes(buffer) for buffer in {buffer for slot in cannot for buffer in slot.buffers})
         if want - Counter(remnant.nbytes for remnant in remains.cannot):
             raise Wrong(f"cannot be ended: {dict(want)}, tenure says {remains.cannot}")
         rest = type(remains)(tuple(remnant for remnant in remains if remnant.fate != "cannot"))
-        super().judge(doomed, rest, already=already)
+        super().judge(doomed, rest, already=already, maybe=maybe)
 
     def do_variable(self, i, j, k):
         self.name(tf.Variable(self.make(i, j, k) * 1))

@@ -6,6 +6,7 @@ import copy
 import pickle
 from typing import Any
 
+import known_bugs
 import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -77,7 +78,7 @@ class Model:
 class TorchWorld(World):
     def __init__(self, *, real: bool) -> None:
         super().__init__(real=real)
-        self.refs: list[tuple[int, Any, int]] = []
+        self.refs: list[tuple[int, Any, int, int]] = []
         self.loose: set[int] = set()  # buffers of handles with native weak references
         self.models: list[Model] = []
         self.hooked: list[bytes] = []
@@ -125,26 +126,31 @@ class TorchWorld(World):
 
     def number(self, tensor):
         storage = tensor.untyped_storage()
-        for at, (cdata, _, _) in enumerate(self.refs):
+        for at, (cdata, *_) in enumerate(self.refs):
             if cdata == storage._cdata:
                 return at
-        self.refs.append((storage._cdata, StorageWeakRef(storage), storage.nbytes()))
+        self.refs.append((storage._cdata, StorageWeakRef(storage), storage.nbytes(), storage.data_ptr()))
         return len(self.refs) - 1
 
     def freed(self):
-        return [ref.expired() for _, ref, _ in self.refs]
+        """Storages tell. One made from another's memory (DLPack) frees nothing while that other lives."""
+        alive = {start for _, ref, size, start in self.refs if size and not ref.expired()}
+        return [ref.expired() and start not in alive for _, ref, _, start in self.refs]
 
     def expired(self):
         # What the graph of a handle holds that could only be sealed, is held as long as the handle is.
         if any(slot.ended and self.sticky(slot) for slot in self.slots):
             return ["?"]
-        return super().expired()
+        return [int(ref.expired()) for _, ref, _, _ in self.refs]
 
     def nbytes(self, buffer):
         return self.refs[buffer][2]
 
     def sticky(self, slot):
         return any(buffer in self.loose for buffer in slot.buffers)
+
+    def unforeseen(self, slot):
+        return known_bugs.REMAINS_IS_NOT_EXACT or self.sticky(slot)
 
     def observe(self):
         models = [model for model in self.models if not model.ended]
@@ -239,7 +245,7 @@ class TorchWorld(World):
         if x is None:
             return False
         if x.thing.grad is not None:
-            self.name(x.thing.grad)
+            self.fetch(lambda: x.thing.grad, k)
 
     def do_zero_grad(self, i, j, k):
         x = self.pick(i, [slot for slot in self.differentiable() if slot.thing.is_leaf])
@@ -289,13 +295,24 @@ class TorchWorld(World):
                 self.name(made)
             return None
         if made is not None:
-            self.name(made, export=True)
+            export = self.name(made, export=True)
+            if k % 5 in (0, 1):  # NumPy holds the memory through a torch handle of its own
+                export.birth.owner, export.buffers = self.current(), x.buffers
 
     def do_base(self, i, j, k):
         x = self.pick(i, [slot for slot in self.tensor_slots() if slot.thing._is_view()])
         if x is None:
             return False
-        self.name(x.thing._base)
+        self.fetch(lambda: x.thing._base, k)
+
+    def fetch(self, get, k):
+        """Name what torch kept: whether a handle is born or found again is torch's business, so say who owns it."""
+        slot = self.name(get())
+        slot.birth.owner = self.current() if k % 2 else None
+        if self.real:
+            tenure.keep(slot.thing, forever=True)
+            if k % 2 and self.stack:
+                tenure.adopt(slot.thing)
 
     def do_model(self, i, j, k):
         if len(self.models) > 1:
@@ -391,8 +408,10 @@ class TorchWorld(World):
 
     def do_race(self, i, j, k):
         """Dispose under a running operation of another thread: right, or refused."""
-        if not self.real or k % 8:
+        if k % 8:
             return False
+        if not self.real:
+            return None
         import threading
 
         x = torch.full((200, 200), 0.5)

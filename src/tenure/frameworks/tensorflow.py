@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import sys
 import weakref
@@ -16,7 +15,7 @@ from tensorflow.python.framework.tensor import Tensor
 from tensorflow.python.ops import gen_resource_variable_ops
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
 
-from tenure import sites
+from tenure import heap, sites
 from tenure.errors import epitaph, released
 from tenure.frameworks import ended, host
 from tenure.frameworks.base import Buffer, Inner
@@ -110,9 +109,8 @@ class Tensorflow:
 
     def live(self) -> Iterator[Any]:
         """Every eager tensor and variable that the garbage collector knows."""
-        for thing in gc.get_objects():
-            kind = type(thing)
-            if (kind is Eager and thing.dtype not in (tf.resource, tf.variant)) or kind is ResourceVariable:
+        for thing in heap.instances(lambda kind: kind is Eager or kind is ResourceVariable):
+            if thing.dtype not in (tf.resource, tf.variant):
                 yield thing
 
     def inner(self, tensor: Any) -> list[Inner]:

@@ -67,12 +67,20 @@ def end(
 ) -> Callable[[], Remains]:
     """End these handles; the result, called, reports on every buffer behind them as it then is.
 
-    The report is apart because a look at who else reads a buffer can cost a walk over the heap.
+    The report is apart because a look at who else reads a buffer can cost a walk over the heap. `handles` is emptied:
+    when a framework ends its tensors, one list is all that refers to them on our side, so that references from
+    elsewhere can be counted without such a walk.
     """
     described = {id(handle): _info(handle) for handle in handles}
     already = [info for info in described.values() if info.state in _ENDED]
-    fresh = [handle for handle in handles if described[id(handle)].state not in _ENDED]
-    behind = buffers(fresh)
+    groups: dict[Framework | None, list[Any]] = {}
+    while handles:
+        if described[id(handles[-1])].state not in _ENDED:
+            groups.setdefault(frameworks.owner(handles[-1]), []).insert(0, handles[-1])
+        handles.pop()
+    behind = buffers(handle for group in groups.values() for handle in group)
+    with_buffer = {user for _, users in behind for user in users}
+    bare = [id(handle) for group in groups.values() for handle in group if id(handle) not in with_buffer]
 
     def notice(handle: Any) -> TensorInfo:
         info = described.get(id(handle)) or _info(handle)
@@ -82,16 +90,22 @@ def end(
         )
 
     refused: dict[int, str] = {}
-    for framework, members in _by_framework(fresh).items():
-        refused.update({id(handle): reason for handle in members if (reason := framework.refusal(handle))})
-        willing = [handle for handle in members if id(handle) not in refused]
+    refs: dict[int, weakref.ref[Any]] = {}
+    for framework in list(groups):
+        willing = groups.pop(framework)
+        if framework is None:
+            while willing:
+                _end_owned(willing.pop(), notice)
+            continue
+        for handle in willing.copy():
+            reason = framework.refusal(handle)
+            if reason:
+                refused[id(handle)], refs[id(handle)] = reason, weakref.ref(handle)
+        if refused:
+            willing = [handle for handle in willing if id(handle) not in refused]
+        handle = None
         if willing:
             framework.end(willing, notice)
-    for handle in fresh:
-        if isinstance(handle, Owned):
-            _end_owned(handle, notice)
-    refs = {id(handle): weakref.ref(handle) for handle in fresh if id(handle) in refused}
-    bare = [id(handle) for handle in fresh if not any(id(handle) in users for _, users in behind)]
 
     def report() -> Remains:
         remnants = [Remnant("already", 0, (info,)) for info in already]

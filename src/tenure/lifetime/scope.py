@@ -159,6 +159,7 @@ class Scope:
             framework = frameworks.owner_of(kind)
             spared = framework.exempt(members) if framework is not None else set()
             doomed.extend(handle for handle in members if id(handle) not in spared or len(origins[id(handle)]) > 3)
+            del members
         if not doomed:
             self._remains = Remains()
             return

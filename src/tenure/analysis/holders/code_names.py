@@ -61,7 +61,7 @@ def _function(owner: Any, chain: list[object], at: int) -> Step | None:
     code: CodeType = owner.__code__
     shown = f"<function {owner.__qualname__}>"
     site = Site(code.co_filename, code.co_firstlineno, code.co_qualname)
-    value = chain[at + 1]
+    value: object = chain[at + 1]
     after = chain[at + 2] if at + 2 < len(chain) else None
     if value is owner.__closure__ and after is not None:
         index = plain.index_of(owner.__closure__, after)
@@ -69,7 +69,7 @@ def _function(owner: Any, chain: list[object], at: int) -> Step | None:
         return (Link(f"closure cell {name} of {shown}", "closure", site),), 3
     if value is owner.__defaults__ and after is not None:
         index = plain.index_of(owner.__defaults__, after) or 0
-        name = code.co_varnames[code.co_argcount - len(owner.__defaults__) + index]
+        name = code.co_varnames[: code.co_argcount][index - len(owner.__defaults__)]
         return (Link(f"default {name} of {shown}", "default", site),), 2
     if value is owner.__kwdefaults__ and after is not None:
         return (Link(f"default {plain.key_of(owner.__kwdefaults__, after)[1]} of {shown}", "default", site),), 2
@@ -181,10 +181,10 @@ def _exception(owner: Any, chain: list[object], at: int) -> Step:
         if get[name].__get__(owner) is value:
             return (shown, Link(f".{name}", "attribute")), 1
     if get["args"].__get__(owner) is value and at + 2 < len(chain):
-        return (shown, Link(f".args[{plain.index_of(value, chain[at + 2])}]", "attribute")), 2  # type: ignore[arg-type]
+        return (shown, Link(f".args[{plain.index_of(value, chain[at + 2])}]", "attribute")), 2
     space = plain.attributes(owner)
     if space is value and at + 2 < len(chain):
-        return (shown, Link(f".{plain.key_of(space, chain[at + 2])[1]}", "attribute")), 2  # type: ignore[arg-type]
+        return (shown, Link(f".{plain.key_of(space, chain[at + 2])[1]}", "attribute")), 2
     return (shown,), 1
 
 

@@ -70,7 +70,7 @@ class Namer:
         if type(value) is dict or plain.is_a(value, dict):
             inner = chain[at + steps + 1] if at + steps + 1 < len(chain) else None
             if name in _MODULE_PARTS and inner is not None:
-                _, part = plain.key_of(value, inner)  # type: ignore[arg-type]
+                _, part = plain.key_of(value, inner)
                 shown = f"[{part}]" if str(part).isdigit() else f".{part}"
                 return (Link(shown, "attribute"),), steps + 1
             if name.endswith("_hooks") and inner is not None:

@@ -16,6 +16,7 @@ from types import (
     GeneratorType,
     ModuleType,
 )
+from typing import Any
 
 from tenure import sites
 from tenure.analysis.holders import frames, plain, sources
@@ -107,7 +108,7 @@ class Roots:
         if space is not None:
             ranks.append(space.rank)
         elif plain.is_a(thing, type):
-            ranks.append(self._of_class(thing).rank)  # type: ignore[arg-type]
+            ranks.append(self._of_class(thing).rank)
         elif _is_own(thing):
             ranks.append(2)
         return min(ranks, default=None)
@@ -133,14 +134,14 @@ class Roots:
         first = chain[0]
         space = self._space(first)
         if space is not None and len(chain) > 1:
-            _, key = plain.key_of(first, chain[1])  # type: ignore[arg-type]
+            _, key = plain.key_of(first, chain[1])
             return space.root(str(key)), 1
         held = sorted(self._variables.get(id(first), ()), key=lambda variable: (variable.rank, bool(variable.thread)))
         if held:
             return held[0].root(), 0
         if id(first) in self._special:
             return self._special[id(first)], 0
-        return self._of_class(first), 0  # type: ignore[arg-type]
+        return self._of_class(first), 0
 
     def name(self, thing: object) -> str | None:
         """A variable or global of the user's by which `thing` is known, for naming keys."""
@@ -212,7 +213,7 @@ class Roots:
             return _Space(name, file if type(file) is str else None)
         return None
 
-    def _of_class(self, kind: type) -> Root:
+    def _of_class(self, kind: Any) -> Root:
         module, name = plain.module_name(kind), plain.class_name(kind)
         owner = sys.modules.get(module)
         file = (plain.attributes(owner) or {}).get("__file__") if owner is not None else None

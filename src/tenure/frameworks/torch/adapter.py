@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from tenure import references
+from tenure import heap, references
 from tenure.errors import epitaph
 from tenure.frameworks import ended, host
 from tenure.frameworks.base import Buffer, Inner
@@ -127,9 +126,7 @@ class Torch:
 
     def live(self) -> Iterator[torch.Tensor]:
         """Every tensor the garbage collector knows."""
-        for thing in gc.get_objects():
-            if issubclass(type(thing), torch.Tensor) and not isinstance(thing, EndedTensor):
-                yield thing
+        return heap.instances(lambda kind: issubclass(kind, torch.Tensor) and not issubclass(kind, EndedTensor))
 
     def inner(self, tensor: torch.Tensor) -> list[Inner]:
         """Autograd nodes that saved it, and what else the collector cannot see."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import sys
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
-from tenure import references
+from tenure import heap, references
 from tenure.frameworks.torch.counts import kept_by_native
 
 _known: dict[int, weakref.ref[Any]] = {}
@@ -22,28 +21,31 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
     Buffers of modules and optimizer state; and handles that no name leads to, only native code (a `.grad` that was
     looked at, a tensor saved for backward): to end those would free nothing and hurt nobody but the gradient.
 
-    Most tensors that outlive their scope are somebody's locals, which the reference count shows. Only for the others
+    Most tensors that outlive their scope are somebody's variables, which the reference count shows. Only for the others
     are the known owners asked, and only if that does not explain them is the heap searched for new owners.
     """
+    kept = [int(kept_by_native(tensor)) for tensor in tensors]
+    named = references.from_frames(tensors), references.from_globals(tensors)
     native: set[int] = set()
     suspects: set[int] = set()
-    for index, framed in enumerate(references.from_frames(tensors)):
-        kept = kept_by_native(tensors[index])
-        # One reference is the list's, one is the argument of getrefcount.
-        rest = sys.getrefcount(tensors[index]) - 2 - framed - kept
+    for index, rest in enumerate(references.beyond_names(tensors, kept)):
         if rest > 0:
             suspects.add(id(tensors[index]))
-        elif kept and not framed:
+        elif kept[index] and not any(counts[index] for counts in named):
             native.add(id(tensors[index]))
     if not suspects:
         return native
     found = suspects & _belongings()
-    if found != suspects:
-        for thing in gc.get_objects():
-            if issubclass(type(thing), torch.nn.Module | torch.optim.Optimizer):
-                _known[id(thing)] = weakref.ref(thing)
+    if found != suspects and _are_in_dicts([tensor for tensor in tensors if id(tensor) in suspects - found]):
+        for thing in heap.instances(lambda kind: issubclass(kind, torch.nn.Module | torch.optim.Optimizer)):
+            _known[id(thing)] = weakref.ref(thing)
         found = suspects & _belongings()
     return native | found
+
+
+def _are_in_dicts(tensors: list[torch.Tensor]) -> bool:
+    # Modules and optimizers keep their tensors in dicts; a list in the user's hands needs no search for owners.
+    return any(type(referrer) is dict for referrer in gc.get_referrers(*tensors))
 
 
 def _belongings() -> set[int]:
