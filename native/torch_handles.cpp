@@ -1,6 +1,6 @@
 // The one thing that Python cannot do to a torch handle: make every data access below Python fail with our text.
 //
-// `empty(tensor._cdata, text)` drops this handle's reference to its storage. Shape, dtype, device and strides stay; whatever
+// `empty(tensor._cdata, text, was_used)` drops this handle's reference to its storage. Shape, dtype, device and strides stay; whatever
 // then asks for the data from C++ (an extension, a kernel called past the dispatcher) gets a c10::Error with `text`
 // instead of a null pointer. The caller has made sure that no native code shares the handle's TensorImpl.
 #define PY_SSIZE_T_CLEAN
@@ -10,12 +10,15 @@
 static PyObject *empty(PyObject *, PyObject *args) {
     unsigned long long address = 0;
     const char *text = nullptr;
-    if (!PyArg_ParseTuple(args, "Ks", &address, &text)) return nullptr;
+    int was_used = 0;
+    if (!PyArg_ParseTuple(args, "Ksp", &address, &text, &was_used)) return nullptr;
     try {
         auto *impl = reinterpret_cast<c10::TensorImpl *>(static_cast<uintptr_t>(address));
         impl->release_storage_and_set_meta_custom_data_ptr_error_msg_(std::string(text));
-        impl->set_autograd_meta(nullptr);
-        impl->set_python_dispatch(true);
+        if (was_used) { /* a handle of the user's, with a graph behind it */
+            impl->set_autograd_meta(nullptr);
+            impl->set_python_dispatch(true);
+        }
     } catch (const std::exception &error) {
         return PyErr_Format(PyExc_RuntimeError, "%s", error.what());
     }
@@ -23,7 +26,7 @@ static PyObject *empty(PyObject *, PyObject *args) {
 }
 
 static PyMethodDef methods[] = {
-    {"empty", empty, METH_VARARGS, "empty(address of a TensorImpl, text): drop this handle's storage; data access raises text"},
+    {"empty", empty, METH_VARARGS, "empty(address of a TensorImpl, text, was_used): drop this handle's storage; data access raises text"},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -7,6 +7,7 @@ import collections
 import contextvars
 import dataclasses
 import functools
+import gc
 import queue
 import sys
 import threading
@@ -184,6 +185,7 @@ def exec_namespace(x):
     del x, space
     yield "global", r"pasted\.found$"
     GLOBAL.clear()
+    gc.collect()  # the namespace and its function hold each other
 
 
 # ---------------------------------------------------------------------------------------------- code

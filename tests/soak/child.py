@@ -18,11 +18,14 @@ def main() -> None:
     warnings.simplefilter("ignore")
     world = importlib.import_module(sys.argv[1])
     world.warm_up()
+    freeze = os.environ.get("TENURE_SOAK_FREEZE") != "0"
     gc.disable()  # collections are steps of the program: when they happen must not depend on who allocates how much
-    gc.collect()
-    if os.environ.get("TENURE_SOAK_FREEZE") != "0":
-        gc.freeze()  # tenure's walks over the heap then see what programs made, not the frameworks' half million objects
     for line in sys.stdin:
+        gc.collect()
+        if (
+            freeze
+        ):  # tenure's walks over the heap then see what the program made, not the frameworks' half million objects
+            gc.freeze()
         program = json.loads(line)
         try:
             verdict = world.run(program)

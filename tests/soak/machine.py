@@ -49,7 +49,12 @@ class Child:
         self.errors = tempfile.TemporaryFile("w+")
         command = [sys.executable, str(HERE / "child.py"), self.world]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, env={**os.environ, **ENV}
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            env={**os.environ, **ENV},
         )
         return self.process
 

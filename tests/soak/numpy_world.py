@@ -72,7 +72,14 @@ class NumpyWorld(World):
         if x is None:
             return False
         t = self.use(x)
-        views = [lambda: t[:1], lambda: t.T[..., :], lambda: t.reshape(-1)[:], lambda: t[None], lambda: t.view(), lambda: t[..., :1]]
+        views = [
+            lambda: t[:1],
+            lambda: t.T[..., :],
+            lambda: t.reshape(-1)[:],
+            lambda: t[None],
+            lambda: t.view(),
+            lambda: t[..., :1],
+        ]
         result = self.attempt(views[k % len(views)])
         if result is not None:
             self.name(result)

@@ -113,7 +113,7 @@ class TorchWorld(World):
         if isinstance(thing, tenure.Owned):
             thing = thing.value
         if isinstance(thing, torch.Tensor):
-            data = thing.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            data = thing.detach().numpy().tobytes()
             return data + f"{thing.shape} {thing.dtype} {thing.requires_grad} {thing._version}".encode()
         if isinstance(thing, torch.UntypedStorage):
             return bytes(thing.tolist())
@@ -174,7 +174,11 @@ class TorchWorld(World):
         ]  # fmt: skip
 
     def must_be_ended(self, slot, k):
-        if self.sticky(slot) and sealed.handles() is None and self.accesses()[k % len(self.accesses())][0] == "torch.tensor":
+        if (
+            self.sticky(slot)
+            and sealed.handles() is None
+            and self.accesses()[k % len(self.accesses())][0] == "torch.tensor"
+        ):
             k += 1  # where a handle could only be sealed, torch.tensor(x) goes past the seal
         super().must_be_ended(slot, k)
 

@@ -68,7 +68,7 @@ class Framework(Protocol):
         """Classes whose new instances a scope claims."""
 
     def exempt(self, tensors: list[Any]) -> set[int]:
-        """The ids of those born in a scope that belong to something longer-lived.
+        """The ids of those born in a scope, all of one class, that belong to something longer-lived.
 
         Buffers of modules, optimizer state, constants that a compiler caches.
         """

@@ -48,25 +48,25 @@ def arrays() -> list[Any]:
     numpy: Any = sys.modules.get("numpy")
     kinds = (memoryview,) if numpy is None else (memoryview, numpy.ndarray)
     found: dict[int, Any] = {}
-
-    def look(values: Iterable[Any]) -> None:
-        for value in values:
-            kind = type(value)
-            if issubclass(kind, kinds):  # not isinstance: it would run the __class__ of proxies
-                if id(value) not in found:
-                    found[id(value)] = value
-                    look([value.obj if kind is memoryview else value.base])
-            elif (kind is dict or kind is tuple) and not gc.is_tracked(value):
-                # The collector does not track what holds only arrays, since it does not track those.
-                look(value.values() if kind is dict else value)
-
     objects = gc.get_objects()
     for index in range(0, len(objects), _CHUNK):
-        look(gc.get_referents(*objects[index : index + _CHUNK]))
+        _look(gc.get_referents(*objects[index : index + _CHUNK]), kinds, found)
     objects.clear()  # a frame that is looked at next may be this one
     for frame in frames.running():
-        look(frames.values(frame))
+        _look(frames.values(frame), kinds, found)
     return list(found.values())
+
+
+def _look(values: Iterable[Any], kinds: tuple[type, ...], found: dict[int, Any]) -> None:
+    for value in values:
+        kind = type(value)
+        if issubclass(kind, kinds):  # not isinstance: it would run the __class__ of proxies
+            if id(value) not in found:
+                found[id(value)] = value
+                _look([value.obj if kind is memoryview else value.base], kinds, found)
+        elif (kind is dict or kind is tuple) and not gc.is_tracked(value):
+            # The collector does not track what holds only arrays, since it does not track those.
+            _look(value.values() if kind is dict else value, kinds, found)
 
 
 def overlaps(value: Any, start: int, stop: int) -> bool:

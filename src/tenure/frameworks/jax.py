@@ -22,7 +22,7 @@ class Jax:
 
     def owns(self, kind: type) -> bool:
         """Concrete arrays, typed PRNG keys, and tracers."""
-        return issubclass(kind, (Array, jax.core.Tracer)) or hasattr(kind, "_base_array")
+        return issubclass(kind, (Array, jax.core.Tracer)) or _is_key(kind)
 
     def info(self, tensor: Any) -> TensorInfo:
         """The description; JAX itself remembers where an array was born."""
@@ -113,8 +113,12 @@ class Jax:
         return (Array,)
 
     def exempt(self, tensors: list[Any]) -> set[int]:
-        """Parts of other arrays, which JAX makes behind the scenes, and constants that the compilation cache keeps."""
-        return self._spared(tensors) | {id(tensor) for tensor in tensors if _born_in_trace(tensor)}
+        """Parts of other arrays, which JAX makes behind the scenes, and what a trace or the compilation cache keeps."""
+        if isinstance(tensors[0], jax.core.Tracer):
+            return set()
+        if _is_tracing():
+            return set(map(id, tensors))  # under grad or vmap any array may be a residual of the trace
+        return self._spared(tensors) | {id(array) for array in tensors if _born_in_trace(array)}
 
     def live(self) -> Iterator[Any]:
         """JAX's own list."""
@@ -134,10 +138,19 @@ def birth(array: Any) -> Site | None:
     return None
 
 
+def _is_tracing() -> bool:
+    clean = getattr(jax._src.core, "trace_state_clean", None)
+    return clean is not None and not clean()
+
+
 def _born_in_trace(array: Any) -> bool:
     traceback = getattr(array, "traceback", None)
     frames = traceback.frames if traceback is not None else ()
     return any(frame.function_name.split(".")[-1].startswith("trace_to_jaxpr") for frame in frames)
+
+
+def _is_key(kind: type) -> bool:
+    return kind.__name__ == "PRNGKeyArray" and kind.__module__.startswith("jax.")
 
 
 def _base(tensor: Any) -> Any:

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy
 import tensorflow as tf
 from tensorflow.python.autograph.core import config as autograph
 from tensorflow.python.framework import ops
@@ -70,7 +71,7 @@ class Tensorflow:
     def refusal(self, tensor: Any) -> str:
         """Eager tensors are immutable, symbolic ones belong to their graph."""
         if isinstance(tensor, BaseResourceVariable):
-            if type(tensor) not in (ResourceVariable, EndedVariable):
+            if type(tensor) is not ResourceVariable:
                 return f"a {type(tensor).__name__} keeps its value where tenure cannot reach"
             return "" if _is_eager(tensor.handle) else "it lives in a graph: the session that runs the graph owns it"
         if isinstance(tensor, Eager):
@@ -124,6 +125,11 @@ class EndedVariable(ResourceVariable):  # type: ignore[misc]
     Only methods that lead to data are replaced. TensorFlow's C++ reads attributes of variables and crashes if that
     raises, so those stay, and lead to the tombstone.
     """
+
+    @property
+    def handle(self) -> Any:
+        """Refused: a gradient with respect to the tombstone would silently be None."""
+        raise ended.complain(self, "its handle", sites.here())
 
     def __repr__(self) -> str:
         """Say what it was and how it ended."""
@@ -197,6 +203,8 @@ def _is_eager(tensor: Any) -> bool:
 def _state(tensor: Any) -> State:
     if isinstance(tensor, Eager):
         return "live"
+    if isinstance(tensor, EndedVariable):
+        return "disposed"
     if isinstance(tensor, BaseResourceVariable):
         return "live" if _is_eager(tensor.handle) else "symbolic"
     graph: Any = getattr(tensor, "graph", None)
@@ -217,7 +225,13 @@ def _device(tensor: Any) -> str:
 def _address(tensor: Any) -> int | None:
     if "CPU" not in (tensor.backing_device or "") or tensor.dtype in (tf.string, tf.resource, tf.variant):
         return None
-    return int(tensor._numpy().__array_interface__["data"][0])
+    value = tensor._numpy()
+    if not isinstance(value, numpy.ndarray):
+        try:
+            value = numpy.asarray(memoryview(tensor))  # of a scalar `_numpy` gives a copy
+        except (TypeError, ValueError, BufferError):
+            return None  # a format NumPy does not know
+    return int(value.__array_interface__["data"][0])
 
 
 # AutoGraph rewrites what a tf.function calls; tenure's code is not for graphs.

@@ -31,7 +31,7 @@ def tensors(value: Any, *, through_code: bool = False) -> list[Any]:
     `through_code` also looks into what functions close over, and into generators: how a returned value can carry a
     tensor out. Without it only data is looked at: to dispose a model must not dispose what its hooks refer to.
     """
-    if is_tensor(value):
+    if is_tensor(value) and not through_code:
         return [value]
     seen: dict[int, Any] = {}
     found: list[Any] = []
@@ -57,7 +57,10 @@ def _inside(thing: Any, through_code: bool) -> Iterable[Any]:
         return _carried(thing) if through_code else ()
     if isinstance(thing, Owned):
         return ()
-    if frameworks.owner(thing) is not None:
+    framework = frameworks.owner(thing)
+    if framework is not None and through_code and framework.info(thing).state == "symbolic":
+        return gc.get_referents(thing)  # a tracer carries the arrays that it stands for
+    if framework is not None:
         return [value for value in gc.get_referents(thing) if type(value) is dict]  # attributes the user gave it
     if type(thing).__module__.partition(".")[0] in _MACHINERY:
         return ()

@@ -91,11 +91,10 @@ def end(
 
     refused: dict[int, str] = {}
     refs: dict[int, weakref.ref[Any]] = {}
+    owned = groups.pop(None, [])
     for framework in list(groups):
         willing = groups.pop(framework)
         if framework is None:
-            while willing:
-                _end_owned(willing.pop(), notice)
             continue
         for handle in willing.copy():
             reason = framework.refusal(handle)
@@ -106,6 +105,8 @@ def end(
         handle = None
         if willing:
             framework.end(willing, notice)
+    while owned:
+        _end_owned(owned.pop(), notice)
 
     def report() -> Remains:
         remnants = [Remnant("already", 0, (info,)) for info in already]
@@ -127,13 +128,20 @@ def foretell(handles: list[Any]) -> Remains:
     remnants = [Remnant("already", 0, (_info(handle),)) for handle in handles if is_ended(handle)]
     fresh = [handle for handle in handles if not is_ended(handle)]
     sole: dict[object, bool | None] = {}
-    for framework, members in _by_framework(map(_inner, fresh)).items():
+    inner = {id(_inner(handle)): _inner(handle) for handle in fresh}
+    for framework, members in _by_framework(inner.values()).items():
         sole.update(framework.sole(members))
-    for buffer, users in buffers(fresh):
+    behind = buffers(fresh)
+    with_buffer = {user for _, users in behind for user in users}
+    for handle in fresh:
+        if id(handle) not in with_buffer:
+            reason = _refusal(handle)
+            remnants.append(Remnant("cannot" if reason else "freed", 0, (_info(handle),), reason))
+    for buffer, users in behind:
         members = [handle for handle in fresh if id(handle) in users]
         infos = tuple(map(_info, members))
         refs = [weakref.ref(_inner(handle)) for handle in members]
-        reasons = {reason for handle in members if (reason := _refusal(handle))}
+        reasons = set(filter(None, map(_refusal, members)))
         if reasons:
             remnants.append(Remnant("cannot", buffer.nbytes, infos, "; ".join(sorted(reasons)), _search(buffer, refs)))
         elif sole.get(buffer.key):
@@ -159,8 +167,10 @@ def _end_owned(owned: Owned, notice: Callable[[Any], TensorInfo]) -> None:
     value = owned.release()
     framework = frameworks.owner(value)
     ended.bury(owned, dataclasses.replace(notice(owned), kind="owned tensor"))
-    if framework is not None and not framework.refusal(value):
-        framework.end([value], notice)
+    if framework is not None and ended.find(value) is None and not framework.refusal(value):
+        values = [value]
+        del value
+        framework.end(values, notice)
 
 
 def _gone(asked: list[Buffer]) -> dict[object, bool | None]:

@@ -52,9 +52,10 @@ def holders(x: Any) -> list[Holder]:
     """
     from tenure.analysis.holders import find
 
-    handles = [handle.value if isinstance(handle, Owned) else handle for handle in gather(x, "holders")]
+    found = [handle for handle in gather(x, "holders") if ended.find(handle) is None]
+    handles = [handle.value if isinstance(handle, Owned) else handle for handle in found]
     keys = {buffer.key for buffer, _ in buffers(handles)}
-    return find(handles, keys)
+    return find(handles, keys) if keys else []
 
 
 def memory() -> Memory:

@@ -79,6 +79,21 @@ def contents(thing: Any) -> list[Any]:
     return gc.get_referents(thing) + flat
 
 
+def place(thing: Any, value: object) -> tuple[int, ...] | None:
+    """The position of `value` itself in an array of objects; None if this is none, or has it not."""
+    array: Any = getattr(sys.modules.get("numpy"), "ndarray", ())
+    if not issubclass(type(thing), array) or array.dtype.__get__(thing).kind != "O":
+        return None
+    index = next((index for index, found in enumerate(contents(thing)) if found is value), None)
+    if index is None:
+        return None
+    found: list[int] = []
+    for size in reversed(array.shape.__get__(thing)):
+        index, rest = divmod(index, size)
+        found.insert(0, rest)
+    return tuple(found)
+
+
 def _family(kind: type) -> Iterable[type]:
     yield kind
     below: list[type] = type.__subclasses__(kind)

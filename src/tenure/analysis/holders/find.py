@@ -142,6 +142,10 @@ class _Search:
             kind = self._kinds.get(path.chain[-2], "view" if path.chain[-1] in others else "")
             if path.status != "rooted" and kind in ("memoryview", "storage"):
                 continue  # made by the framework itself, as part of something that is told anyway
+            if path.status == "loose" and self._roots.has_cell(
+                *(self._heap.objects[key] for key in path.chain[::-1][:2])
+            ):
+                continue  # the cell of a variable that is told anyway
             holder = self._tell(path, path.chain[:-1] if path.chain[-2] in self._kinds else path.chain)
             graphs = [link.kind for link in holder.links].count("autograd")
             if graphs > 1 and path.status != "cycle" and holder.links[-2].kind == "autograd":

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from tenure.analysis.holders import code_names, plain
+from tenure.analysis.holders import census, code_names, plain
 from tenure.model import Link
 
 _MODULE_PARTS = ("_modules", "_parameters", "_buffers")
@@ -89,6 +89,9 @@ class Namer:
             if type(fields) is tuple and index < len(fields):
                 return (Link(f".{fields[index]}", "attribute"),), 1
             return (Link(f"[{index}]", "item"),), 1
+        place = census.place(owner, value)
+        if place is not None:
+            return (Link(f"[{', '.join(map(str, place))}]", "item"),), 1
         if plain.is_a(owner, (set, frozenset)):
             return (Link("{…}", "item"),), 1
         return None

@@ -24,7 +24,8 @@ class Natives:
         self._keys = keys
         self.handles: list[Any] = []
         self.saved: dict[int, int] = {}  # how often autograd saved a handle (by id), or the buffer by another (0)
-        self._live: list[Any] = []
+        self._live: list[Any] = []  # torch's tensors
+        self._others: list[Any] = []
         self._lenders: list[Any] = []  # memory views and storages
         self._graph: Any = None
         self._autograd: Any = None
@@ -33,37 +34,34 @@ class Natives:
     def _sort(self, awake: tuple[Framework, ...]) -> None:
         """One pass over the heap for everything that could share the buffers."""
         names = {key[0] if isinstance(key, tuple) else None for key in self._keys}
-        asked = [framework for framework in awake if framework.name in names or None in names]
-        if any(framework.name == "torch" for framework in asked):
+        asked = {framework.name: framework for framework in awake if framework.name in names or None in names}
+        objects = gc.get_objects()
+        owners: dict[type, str] = dict.fromkeys((memoryview, _storage_class()), "")
+        for kind in set(map(type, objects)):
+            name = next((name for name, framework in asked.items() if framework.owns(kind)), None)
+            if name is not None:
+                owners[kind] = name
+        shelves = {"": self._lenders, "torch": self._live}
+        for thing in compress(objects, map(owners.__contains__, map(type, objects))):
+            shelves.get(owners[type(thing)], self._others).append(thing)
+        objects.clear()
+        thing = None  # or it would count as a reference
+        if "torch" in asked:
             from tenure.frameworks.torch import autograd
 
             self._autograd = autograd
-        storage: Any = getattr(sys.modules.get("torch"), "UntypedStorage", None)
-        objects = gc.get_objects()
-        kinds = set(map(type, objects))
-        tensors = {kind for kind in kinds if any(framework.owns(kind) for framework in asked)}
-        lenders = {memoryview, storage}
-        wanted = tensors | lenders
-        for thing in compress(objects, map(wanted.__contains__, map(type, objects))):
-            if type(thing) in lenders:
-                self._lenders.append(thing)
-                continue
-            self._live.append(thing)
-            if self.has_key(thing):
-                self.handles.append(thing)
-        if self._autograd is not None:
-            torch = next(framework for framework in asked if framework.name == "torch")
-            self._graph = self._autograd.Graph(thing for thing in self._live if torch.owns(type(thing)))
+            self._graph = autograd.Graph(self._live, autograd.idle(self._live))
+        self.handles.extend(thing for thing in (*self._live, *self._others) if self.has_key(thing))
 
     @property
     def own(self) -> tuple[int, ...]:
         """The ids of the lists in which tensors are kept."""
         graph = () if self._graph is None else (id(self._graph.keep),)
-        return (id(self.handles), id(self._live), id(self._lenders), *graph)
+        return (id(self.handles), id(self._live), id(self._others), id(self._lenders), *graph)
 
     def clear(self) -> None:
         """Let go of everything."""
-        for kept in (self.handles, self._live, self._lenders):
+        for kept in (self.handles, self._live, self._others, self._lenders):
             kept.clear()
         if self._graph is not None:
             self._graph.clear()
@@ -89,11 +87,15 @@ class Natives:
         return self._lead(self._graph.savers(wanted))
 
     def _lead(self, savers: Iterable[tuple[Any, str, int]]) -> list[tuple[object, tuple[Link, ...]]]:
-        found: dict[int, tuple[object, tuple[Link, ...]]] = {}
+        names: dict[int, str] = {}
+        nodes: list[Any] = []
         for node, name, _ in savers:
-            for leader, way in self._graph.leaders(node):
-                links = (Link(way, "autograd"), *((Link(name, "saved"),) if name else ()))
-                found.setdefault(id(leader), (leader, links))
+            if names.setdefault(id(node), name) == name:
+                nodes.append(node)
+        found: dict[int, tuple[object, tuple[Link, ...]]] = {}
+        for leader, node, way in self._graph.leaders(nodes):
+            name = names[id(node)]
+            found.setdefault(id(leader), (leader, (Link(way, "autograd"), *((Link(name, "saved"),) if name else ()))))
         return list(found.values())
 
     def parents(self, things: list[object]) -> list[Hold]:
@@ -101,27 +103,35 @@ class Natives:
         if self._graph is None:
             return []
         found: list[Hold] = []
-        tensors = {id(thing): thing for thing in things if getattr(frameworks.owner(thing), "name", "") == "torch"}
         for thing in things:
             if self._graph.has(thing):
                 found.extend((thing, leader, links) for leader, links in self._lead([(thing, "", 0)]))
-        hooks = {id(thing): thing for thing in things if type(thing) is OrderedDict}
-        for tensor in self._live if hooks else ():
-            hook = self._autograd.hooks(tensor)
-            if id(hook) in hooks:
-                found.append((hook, tensor, (Link("._backward_hooks", "hook"),)))
-        hooks.clear()
-        if tensors:
-            wanted = list(tensors.values())
-            pairs = self._autograd.grads(self._live, wanted)
-            found.extend((child, parent, (Link(".grad", "grad"),)) for child, parent in pairs)
-            wanted.clear()
-            # Of the buffers asked about, `savers` has told already.
-            rest = {key for key, thing in tensors.items() if not self.has_key(thing)}
-            for saver in self._graph.savers(lambda value: id(value) in rest) if rest else ():
-                found.extend((tensors[saver[2]], leader, links) for leader, links in self._lead([saver]))
-        tensors.clear()
+        found.extend(self._hooks([thing for thing in things if type(thing) is OrderedDict]))
+        found.extend(
+            self._tensors([thing for thing in things if getattr(frameworks.owner(thing), "name", "") == "torch"])
+        )
         return found
+
+    def _hooks(self, things: list[object]) -> Iterable[Hold]:
+        wanted = set(map(id, things))
+        for tensor in self._live if wanted else ():
+            hooks = self._autograd.hooks(tensor)
+            if id(hooks) in wanted:
+                yield hooks, tensor, (Link("._backward_hooks", "hook"),)
+
+    def _tensors(self, things: list[Any]) -> Iterable[Hold]:
+        if not things:
+            return
+        for child, parent in self._autograd.grads(self._live, things):
+            yield child, parent, (Link(".grad", "grad"),)
+        # Of the buffers asked about, `savers` tells.
+        rest = {id(thing): thing for thing in things if not self.has_key(thing)}
+        savers: dict[int, list[tuple[Any, str, int]]] = {}
+        for saver in self._graph.savers(lambda value: id(value) in rest) if rest else ():
+            savers.setdefault(saver[2], []).append(saver)
+        for key, nodes in savers.items():
+            for leader, links in self._lead(nodes):
+                yield rest[key], leader, links
 
     def lenders(self) -> list[tuple[object, str]]:
         """Memory views and storages on the wanted buffers, each with its kind."""
@@ -161,3 +171,7 @@ class Natives:
         if framework is None or framework.name != "torch" or self._autograd is None:
             return 0
         return int(self._autograd.kept(thing))
+
+
+def _storage_class() -> Any:
+    return getattr(sys.modules.get("torch"), "UntypedStorage", memoryview)

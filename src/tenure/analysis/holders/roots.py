@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import (
     AsyncGeneratorType,
     BuiltinFunctionType,
+    CellType,
     CodeType,
     CoroutineType,
     FunctionType,
@@ -117,6 +118,13 @@ class Roots:
         """How many variables of running frames, tenure's included, hold the object with this id."""
         return len(self._variables.get(key, ()))
 
+    def has_cell(self, thing: object, cell: object) -> bool:
+        """Whether `cell` is where a running function keeps a variable that is `thing`."""
+        return type(cell) is CellType and any(
+            variable.name in (*variable.code.co_cellvars, *variable.code.co_freevars)
+            for variable in self._variables.get(id(thing), ())
+        )
+
     def is_space(self, thing: object) -> bool:
         """Whether this is the namespace of a module or class."""
         return self._space(thing) is not None
@@ -137,11 +145,10 @@ class Roots:
             _, key = plain.key_of(first, chain[1])
             return space.root(str(key)), 1
         held = sorted(self._variables.get(id(first), ()), key=lambda variable: (variable.rank, bool(variable.thread)))
-        if held:
-            return held[0].root(), 0
-        if id(first) in self._special:
-            return self._special[id(first)], 0
-        return self._of_class(first), 0
+        special = self._special.get(id(first))
+        if special is not None and (not held or held[0].rank > special.rank):
+            return special, 0
+        return (held[0].root() if held else self._of_class(first)), 0
 
     def name(self, thing: object) -> str | None:
         """A variable or global of the user's by which `thing` is known, for naming keys."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.nn.parameter import is_lazy
 
 from tenure import heap, references
 from tenure.errors import epitaph
@@ -17,6 +19,7 @@ from tenure.frameworks.torch import counts, owners
 from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal
 from tenure.model import State, TensorInfo
 
+F = TypeVar("F", bound=Callable[..., Any])
 _SPARSE_PARTS = {
     torch.sparse_coo: ("_indices", "_values"),
     torch.sparse_csr: ("crow_indices", "col_indices", "values"),
@@ -24,6 +27,17 @@ _SPARSE_PARTS = {
     torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
     torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
 }
+
+
+def _past_torch_function(method: F) -> F:
+    """Run a method without the `__torch_function__` of the user's subclasses: to look must run no code of theirs."""
+
+    @functools.wraps(method)
+    def quiet(*args: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return method(*args)
+
+    return quiet  # type: ignore[return-value]
 
 
 class Torch:
@@ -35,39 +49,40 @@ class Torch:
         """Every Tensor subclass, parameters and symbolic tensors included."""
         return issubclass(kind, torch.Tensor)
 
+    @_past_torch_function
     def info(self, tensor: torch.Tensor) -> TensorInfo:
         """The description; of an ended tensor, the one written when it ended."""
         buried = ended.find(tensor)
         if buried is not None:
             return buried
         state: State = "symbolic" if _symbolic(tensor) else "live"
-        with torch._C.DisableTorchFunctionSubclass():
-            shape = tuple(int(n) if isinstance(n, int) else None for n in _shape(tensor))
-            nbytes = 0
-            if state == "live":
-                nbytes = (
-                    sum(buffer.nbytes for buffer in self.buffers(tensor))
-                    if tensor.layout != torch.strided
-                    else (tensor.numel() * tensor.element_size())
-                )
-            kind = "parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
-            return TensorInfo("torch", shape, str(tensor.dtype)[6:], str(tensor.device), nbytes, state, kind=kind)
+        shape = tuple(int(n) if isinstance(n, int) else None for n in _shape(tensor))
+        nbytes = 0
+        if state == "live" and tensor.layout == torch.strided and not tensor.is_nested:
+            nbytes = tensor.numel() * tensor.element_size()
+        elif state == "live":
+            nbytes = sum(buffer.nbytes for buffer in self.buffers(tensor))
+        kind = "parameter" if isinstance(tensor, torch.nn.Parameter) or is_lazy(tensor) else "tensor"
+        return TensorInfo("torch", shape, str(tensor.dtype)[6:], str(tensor.device), nbytes, state, kind=kind)
 
+    @_past_torch_function
     def buffers(self, tensor: torch.Tensor) -> list[Buffer]:
         """The storage behind it, or the storages of a sparse tensor's parts."""
         if isinstance(tensor, EndedTensor) or _symbolic(tensor):
             return []
-        with torch._C.DisableTorchFunctionSubclass():
-            parts = [tensor]
-            if tensor.layout in _SPARSE_PARTS:
-                source = tensor.detach()
-                parts = [getattr(source, part)() for part in _SPARSE_PARTS[tensor.layout]]
-            elif tensor.layout != torch.strided or _without_storage(tensor):
-                return []
-            return [_buffer(part) for part in parts]
+        parts = [tensor]
+        if tensor.layout in _SPARSE_PARTS:
+            source = tensor.detach()
+            parts = [getattr(source, part)() for part in _SPARSE_PARTS[tensor.layout]]
+        elif tensor.layout != torch.strided or _without_storage(tensor):
+            return []
+        return [_buffer(part) for part in parts]
 
+    @_past_torch_function
     def refusal(self, tensor: torch.Tensor) -> str:
         """Symbolic, nested, opaque and foreign-shaped handles cannot be ended."""
+        if is_lazy(tensor):
+            return "it is not initialised yet: it has no bytes before the module's first call"
         if _symbolic(tensor):
             return "it is symbolic: it has no bytes, and the trace that made it owns it"
         if tensor.is_nested:
@@ -75,27 +90,42 @@ class Torch:
         if tensor.layout not in _SPARSE_PARTS and (tensor.layout != torch.strided or _without_storage(tensor)):
             return f"a {type(tensor).__name__} with layout {tensor.layout} keeps its bytes where tenure cannot reach"
         like, kind = torch.Tensor, type(tensor)
-        same = all(
-            getattr(kind, at) == getattr(like, at) for at in ("__basicsize__", "__dictoffset__", "__weakrefoffset__")
-        )
+        layout = ("__basicsize__", "__dictoffset__", "__weakrefoffset__")
+        same = all(getattr(kind, part) == getattr(like, part) for part in layout)
         return "" if same else f"{kind.__name__} has __slots__ of its own, so its handle cannot be sealed"
 
+    @_past_torch_function
     def sole(self, tensors: list[torch.Tensor]) -> dict[object, bool | None]:
         """Whether these handles are all there is, by torch's own reference counts."""
+        tensors = [tensor for tensor in tensors if self.buffers(tensor)]
         views: dict[int, int] = {}
+        mine: dict[object, list[bool]] = {}
         for tensor in tensors:
             if tensor._is_view() and tensor._base is not None:
                 views[id(tensor._base)] = views.get(id(tensor._base), 0) + 1  # a view refers to its base natively
-        mine: dict[object, list[bool]] = {}
+        ids = set(map(id, tensors))
+        for tensor in tensors:
+            base = tensor._base if tensor._is_view() else None
+            if base is not None and id(base) not in ids and counts.only_views_need(base, views.pop(id(base), 0)):
+                mine.setdefault(_buffer(base).key, []).append(True)  # it goes with its views
+            del base
         users: dict[object, int | None] = {}
+        lent: dict[object, Buffer] = {}
         for tensor in tensors:
             alone = counts.handle_users(tensor) in (1 + views.get(id(tensor), 0), None)
             for buffer in self.buffers(tensor):
                 mine.setdefault(buffer.key, []).append(alone)
                 users[buffer.key] = counts.storage_users(tensor) if tensor.layout == torch.strided else None
-        return {
+                if buffer.shared and buffer.span is not None:
+                    lent[buffer.key] = buffer
+        answer = {
             key: None if users[key] is None else all(alone) and users[key] == len(alone) for key, alone in mine.items()
         }
+        readers = host.readers([buffer.span for buffer in lent.values() if buffer.span is not None])
+        for key, found in zip(lent, readers, strict=True):
+            if any(id(reader) not in ids for reader in found):
+                answer[key] = False
+        return answer
 
     def end(self, tensors: list[torch.Tensor], notice: Callable[[Any], TensorInfo]) -> None:
         """Seal every handle first, so that no new use can begin; then let go of the bytes nobody is reading.
@@ -142,6 +172,8 @@ def _family(kind: type[Any]) -> Iterator[type]:
 
 
 def _symbolic(tensor: torch.Tensor) -> bool:
+    if is_lazy(tensor):
+        return True
     fake = sys.modules.get("torch._subclasses.fake_tensor")
     if fake is not None and isinstance(tensor, fake.FakeTensor):
         return True
@@ -153,6 +185,8 @@ def _symbolic(tensor: torch.Tensor) -> bool:
 
 
 def _shape(tensor: torch.Tensor) -> Iterable[Any]:
+    if is_lazy(tensor):
+        return (None,)
     if tensor.is_nested and tensor.layout == torch.strided:
         return (tensor.size(0), *(None for _ in range(tensor.dim() - 1)))
     return tuple(tensor.shape)

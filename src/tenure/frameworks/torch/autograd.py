@@ -7,11 +7,13 @@ behind where torch allows it.
 from __future__ import annotations
 
 import gc
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from tenure.frameworks.base import Inner
 from tenure.frameworks.torch import counts
@@ -24,9 +26,12 @@ Wanted = Callable[[Any], bool]
 
 
 class Graph:
-    """The nodes that these tensors lead to. Everything in it is known by id and kept in `keep`, one list, until `clear`."""
+    """The nodes that these tensors lead to, except those whose ids are in `without`.
 
-    def __init__(self, tensors: Iterable[torch.Tensor]) -> None:
+    Everything in it is known by id and kept in `keep`, one list, until `clear`.
+    """
+
+    def __init__(self, tensors: Iterable[torch.Tensor], without: set[int]) -> None:
         self.keep: list[Any] = []
         self._objects: dict[int, int] = {}  # id to place in `keep`
         self._before: dict[int, list[int]] = {}  # a node's id to those of the nodes that lead to it
@@ -35,7 +40,7 @@ class Graph:
         with torch._C.DisableTorchFunction():
             queue: deque[Any] = deque()
             for tensor in tensors:
-                node = _grad_fn(tensor)
+                node = None if id(tensor) in without else _grad_fn(tensor)
                 if node is not None:
                     self._tensors.setdefault(id(node), []).append(self._add(tensor))
                     if id(node) not in self._objects:
@@ -77,26 +82,33 @@ class Graph:
                     found.extend((node, name, id(value)) for name, value in self._saved(node) if wanted(value))
         return found
 
-    def leaders(self, node: Any, most: int = 32) -> list[tuple[Any, str]]:
-        """The live tensors from which this node is reached, nearest first, and the way: `autograd MulBackward0`."""
-        found: list[tuple[Any, str]] = []
-        came: dict[int, int] = {id(node): 0}
-        queue = deque([id(node)])
-        while queue and len(found) < most:
+    def leaders(self, nodes: Iterable[Any]) -> list[tuple[Any, Any, str]]:
+        """The tensors from which some of these nodes are reached: the tensor, the nearest such node, and the way.
+
+        Nearest first; the way reads `autograd SumBackward0 → MulBackward0`.
+        """
+        found: list[tuple[Any, Any, str]] = []
+        came = {id(node): 0 for node in nodes}
+        queue = deque(came)
+        while queue:
             key = queue.popleft()
-            way = self._way(key, came) if key in self._tensors else ""
-            found.extend((self.keep[self._objects[tensor]], way) for tensor in self._tensors.get(key, ()))
+            if key in self._tensors:
+                trail = [key]
+                while came[trail[-1]]:
+                    trail.append(came[trail[-1]])
+                node, way = self._object(trail[-1]), self._way(trail)
+                found.extend((self._object(tensor), node, way) for tensor in self._tensors[key])
             for before in self._before.get(key, ()):
                 if before not in came:
                     came[before] = key
                     queue.append(before)
         return found
 
-    def _way(self, key: int, came: dict[int, int]) -> str:
-        names: list[str] = []
-        while key:
-            names.append(_name(self.keep[self._objects[key]]))
-            key = came[key]
+    def _object(self, key: int) -> Any:
+        return self.keep[self._objects[key]]
+
+    def _way(self, trail: list[int]) -> str:
+        names = [type(self._object(key)).__name__ for key in trail]
         if len(names) > _SHOWN:
             names = [*names[: _SHOWN - 1], f"… {len(names) - _SHOWN} nodes …", names[-1]]
         return f"autograd {' → '.join(names)}"
@@ -147,8 +159,19 @@ def _grad_fn(tensor: torch.Tensor) -> Any:
         return None
 
 
-def _name(node: Any) -> str:
-    return type(node).__name__
+def idle(live: list[torch.Tensor]) -> set[int]:
+    """The ids of those that only native code holds: activations that the graph saved, whose names are gone.
+
+    Nobody is reached through them who is not reached through the tensor whose graph it is. Gradients are not among them.
+    """
+    found: set[int] = set()
+    with torch._C.DisableTorchFunction():
+        for index in range(len(live)):
+            # One reference is the list's, one the argument's.
+            if sys.getrefcount(live[index]) - 2 <= kept(live[index]):
+                found.add(id(live[index]))
+    suspects = [tensor for tensor in live if id(tensor) in found and _grad_fn(tensor) is not None]
+    return found.difference(id(gradient) for gradient, _ in grads(live, suspects))
 
 
 def grads(tensors: Iterable[torch.Tensor], of: list[torch.Tensor]) -> list[tuple[Any, Any]]:
@@ -157,11 +180,13 @@ def grads(tensors: Iterable[torch.Tensor], of: list[torch.Tensor]) -> list[tuple
     Only where the shapes agree is `.grad` read: reading makes a handle that stays.
     """
     with torch._C.DisableTorchFunction():
-        shapes = {tuple(tensor.shape) for tensor in of}
+        shapes = {tuple(tensor.shape) for tensor in of if not tensor.is_nested}
         known = {id(tensor): tensor for tensor in of}
         found: list[tuple[Any, Any]] = []
         for tensor in tensors:
-            if isinstance(tensor, EndedTensor) or not tensor.requires_grad or tuple(tensor.shape) not in shapes:
+            if isinstance(tensor, EndedTensor) or not tensor.requires_grad or tensor.is_nested or is_lazy(tensor):
+                continue
+            if tuple(tensor.shape) not in shapes:
                 continue
             if (tensor.is_leaf or tensor.retains_grad) and id(tensor.grad) in known:
                 found.append((known[id(tensor.grad)], tensor))
@@ -176,12 +201,11 @@ def inner(tensor: torch.Tensor) -> list[Inner]:
     def same(value: Any) -> bool:
         return isinstance(value, torch.Tensor) and value.layout == torch.strided and storage(value) == address
 
-    graph = Graph(thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor))
-    found = [
-        Inner(f"{way} → {name}", "autograd", leader)
-        for node, name, _ in graph.savers(same)
-        for leader, way in graph.leaders(node)
-    ]
+    live = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
+    graph = Graph(live, idle(live))
+    savers = {id(node): name for node, name, _ in graph.savers(same)}
+    nodes = [node for node, _, _ in graph.savers(same)]
+    found = [Inner(f"{way} → {savers[id(node)]}", "autograd", leader) for leader, node, way in graph.leaders(nodes)]
     graph.clear()
     return found
 
@@ -202,15 +226,22 @@ def unexplained(
     if isinstance(tensor, EndedTensor) or tensor.layout != torch.strided:
         return 0
     with torch._C.DisableTorchFunction():
-        users, sharers = counts.handle_users(tensor), counts.storage_users(tensor)
-        address = storage(tensor)
-        same = [other for other in handles if other.layout == torch.strided and storage(other) == address]
-        views = sum(other._base is tensor for other in same)
-        gradient = len(grads(live, [tensor]))
-        left = 0 if users is None else users - 1 - views - gradient - saved.get(id(tensor), 0) - exports
-        rest = 0 if sharers is None else sharers - len(same) - saved.get(0, 0)
+        whole = tensor.untyped_storage()
+        same = [other for other in handles if other.layout == torch.strided and storage(other) == whole._cdata]
+        views = sum(other._is_view() for other in same)
+        # A view holds its base, and that may have no handle. It is not asked for: that would make one which stays.
+        bases = 1 if views and views == len(same) else 0
+        users, left = counts.handle_users(tensor), 0
+        if users is not None:
+            known = 1 + len(grads(live, [tensor])) + saved.get(id(tensor), 0)
+            known += 0 if tensor._is_view() else views + saved.get(0, 0)
+            left = max(0, users - known - exports)
+        count = getattr(torch._C, "_storage_Use_Count", None)
+        if count is not None:
+            # One of the users is `whole`, the storage's one Python object.
+            left += max(0, int(count(whole._cdata)) - 1 - len(same) - bases - saved.get(0, 0))
         same.clear()
-    return max(0, left) + max(0, rest)
+    return left
 
 
 def span(tensor: torch.Tensor) -> tuple[int, int] | None:

@@ -26,7 +26,15 @@ def storage_users(tensor: torch.Tensor) -> int | None:
         return None
     with torch._C.DisableTorchFunctionSubclass():
         storage = tensor.untyped_storage()
-        return int(counter(storage._cdata)) - 1  # the Python object `storage` is one of them
+        # The Python object `storage` is one of them: ours, unless the user has it too.
+        ours = sys.getrefcount(storage) <= 2 + _native_keeps_handles()
+        return int(counter(storage._cdata)) - ours
+
+
+def only_views_need(base: torch.Tensor, views: int) -> bool:
+    """Whether nothing but so many views, and the caller's one name, refers to the base of those views."""
+    names = 3  # the caller's, ours, and the argument of getrefcount
+    return handle_users(base) == views + 1 and sys.getrefcount(base) <= names + _native_keeps_handles()
 
 
 def kept_by_native(tensor: torch.Tensor) -> bool:

@@ -96,10 +96,11 @@ def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
         dtype=tensor.dtype,
         layout=tensor.layout,
         device=tensor.device,
+        requires_grad=tensor.requires_grad,
     )
     core = handles()
     if core is not None and strided:
-        core.empty(blank._cdata, text)
+        core.empty(blank._cdata, text, False)
     return blank
 
 
@@ -107,7 +108,7 @@ def _empty_in_place(tensor: torch.Tensor, text: str) -> bool:
     core = handles()
     if core is None or counts.handle_users(tensor) != 1:
         return False
-    core.empty(tensor._cdata, text)
+    core.empty(tensor._cdata, text, True)
     return True
 
 
