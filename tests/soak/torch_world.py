@@ -6,7 +6,6 @@ import copy
 import pickle
 from typing import Any
 
-import known_bugs
 import numpy as np
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -150,7 +149,9 @@ class TorchWorld(World):
         return any(buffer in self.loose for buffer in slot.buffers)
 
     def unforeseen(self, slot):
-        return known_bugs.REMAINS_IS_NOT_EXACT or self.sticky(slot)
+        # A known limit: what a tensor's own graph saved is foretold as held, though it goes with the tensor.
+        thing = slot.thing.value if isinstance(slot.thing, tenure.Owned) and not slot.ended else slot.thing
+        return self.sticky(slot) or bool(not slot.ended and thing.requires_grad)
 
     def observe(self):
         models = [model for model in self.models if not model.ended]

@@ -18,7 +18,6 @@ import weakref
 from collections import Counter
 from typing import Any
 
-import known_bugs
 import numpy
 
 import tenure
@@ -213,7 +212,6 @@ class World:
 
         `maybe`: names that were deleted; if the framework keeps the handle nevertheless, its bytes are told as held.
         """
-        self.tidy()
         gone = contextvars.Context().run(self.freed)
         fate: dict[int, str] = {}
         for slot in doomed:
@@ -237,10 +235,6 @@ class World:
             )
         if len(remains.already) != already:
             raise Wrong(f"{already} had ended before, tenure says {len(remains.already)}")
-
-    def tidy(self) -> None:
-        if known_bugs.HEAP_WALKS_LEAVE_A_CYCLE:
-            gc.collect()
 
     def must_be_ended(self, slot: Slot, k: int) -> None:
         """An ended handle tells what it was, and refuses its data."""
@@ -409,7 +403,7 @@ class World:
 
     def do_adopt(self, i, j, k):
         x = self.pick(i)
-        if x is None or (known_bugs.HANDLE_AND_ITS_OWNED_IN_ONE_SCOPE and any(slot.owned is x for slot in self.slots)):
+        if x is None:
             return False
         if not self.stack:
             if self.real:
@@ -444,15 +438,15 @@ class World:
             return
         given = self.wrap(chosen, k)
         told = tenure.remains(given)
+        unsure = any("cannot be told beforehand" in remnant.reason for remnant in told) or any(
+            map(self.unforeseen, doomed)
+        )
         remains = tenure.dispose(given)
         if isinstance(given, list):
             given.clear()  # it may contain itself
         del given
         self.end(doomed)
         self.judge(doomed, remains, already=already, cannot=cannot)
-        unsure = any("cannot be told beforehand" in remnant.reason for remnant in told) or any(
-            map(self.unforeseen, doomed)
-        )
         if not unsure and told.freed_bytes != remains.freed_bytes:
             raise Wrong(f"remains() foretold {told.freed_bytes} bytes, dispose() freed {remains.freed_bytes}")
         for slot in doomed:
@@ -603,7 +597,7 @@ class World:
             str(tenure.memory())
         if k % 7 == 0:
             str(tenure.remains(x.thing))
-        if k % 11 == 0 and not (known_bugs.HOLDERS_OF_AN_ENDED_OWNED_RAISES and x.ended and x.owned is not None):
+        if k % 11 == 0:
             for holder in tenure.holders(x.thing):
                 str(holder)
         for level in self.stack:
@@ -630,7 +624,6 @@ class World:
             kind, done = "make", self.do_make(i, j, k)  # nothing to do it to: so that there will be
         if done is not False:
             self.done[kind] += 1
-        self.tidy()
         self.log.append(contextvars.Context().run(self.observe))
 
     def finish(self) -> None:

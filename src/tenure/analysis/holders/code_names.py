@@ -61,13 +61,13 @@ def _function(owner: Any, chain: list[object], at: int) -> Step | None:
     code: CodeType = owner.__code__
     shown = f"<function {owner.__qualname__}>"
     site = Site(code.co_filename, code.co_firstlineno, code.co_qualname)
-    value: object = chain[at + 1]
-    after = chain[at + 2] if at + 2 < len(chain) else None
-    if value is owner.__closure__ and after is not None:
-        index = plain.index_of(owner.__closure__, after)
+    value, after = chain[at + 1], chain[at + 2] if at + 2 < len(chain) else None
+    closure, defaults = owner.__closure__, owner.__defaults__
+    if value is closure and after is not None:
+        index = plain.index_of(closure, after)
         name = code.co_freevars[index] if index is not None else "?"
         return (Link(f"closure cell {name} of {shown}", "closure", site),), 3
-    if value is owner.__defaults__ and after is not None:
+    if value is defaults and after is not None:
         index = plain.index_of(owner.__defaults__, after) or 0
         name = code.co_varnames[: code.co_argcount][index - len(owner.__defaults__)]
         return (Link(f"default {name} of {shown}", "default", site),), 2

@@ -98,17 +98,18 @@ class Torch:
     def sole(self, tensors: list[torch.Tensor]) -> dict[object, bool | None]:
         """Whether these handles are all there is, by torch's own reference counts."""
         tensors = [tensor for tensor in tensors if self.buffers(tensor)]
-        views: dict[int, int] = {}
+        bases = [tensor._base for tensor in tensors if tensor._is_view() and tensor._base is not None]
+        views: dict[int, int] = {}  # a view refers to its base natively
+        for base in bases:
+            views[id(base)] = views.get(id(base), 0) + 1
+        base = None
         mine: dict[object, list[bool]] = {}
-        for tensor in tensors:
-            if tensor._is_view() and tensor._base is not None:
-                views[id(tensor._base)] = views.get(id(tensor._base), 0) + 1  # a view refers to its base natively
         ids = set(map(id, tensors))
-        for tensor in tensors:
-            base = tensor._base if tensor._is_view() else None
-            if base is not None and id(base) not in ids and counts.only_views_need(base, views.pop(id(base), 0)):
+        for number in set(views) - ids:
+            base = next(base for base in bases if id(base) == number)
+            if counts.only_views_need(base, views[number]):
                 mine.setdefault(_buffer(base).key, []).append(True)  # it goes with its views
-            del base
+                ids.add(number)
         users: dict[object, int | None] = {}
         lent: dict[object, Buffer] = {}
         for tensor in tensors:

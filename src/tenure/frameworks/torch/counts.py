@@ -32,8 +32,8 @@ def storage_users(tensor: torch.Tensor) -> int | None:
 
 
 def only_views_need(base: torch.Tensor, views: int) -> bool:
-    """Whether nothing but so many views, and the caller's one name, refers to the base of those views."""
-    names = 3  # the caller's, ours, and the argument of getrefcount
+    """Whether nothing but so many views, the caller's name and its list with one entry a view refers to their base."""
+    names = views + 3  # the list's, the caller's, ours, and the argument of getrefcount
     return handle_users(base) == views + 1 and sys.getrefcount(base) <= names + _native_keeps_handles()
 
 
