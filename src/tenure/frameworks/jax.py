@@ -89,6 +89,7 @@ class Jax:
             ended.bury(tensor, info)
             if arrays[index] is not tensor:
                 ended.bury(arrays[index], info)
+                _teach_to_tell(type(tensor))
         del tensor
         spared = self._spared(arrays)
         for array in arrays:
@@ -202,9 +203,14 @@ def _teach() -> None:
 
     _check_if_deleted.tenure = True  # type: ignore[attr-defined]
     Array._check_if_deleted = _check_if_deleted
-    for name in ("__repr__", "__str__", "__format__"):
-        setattr(Array, name, _telling(getattr(Array, name)))
+    _teach_to_tell(Array)
     Array.__dlpack_device__ = _checked(Array.__dlpack_device__)
+
+
+def _teach_to_tell(kind: Any) -> None:
+    for name in ("__repr__", "__str__", "__format__"):
+        if not hasattr(getattr(kind, name), "tenure"):
+            setattr(kind, name, _telling(getattr(kind, name)))
 
 
 def _checked(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -220,6 +226,7 @@ def _telling(original: Callable[..., str]) -> Callable[..., str]:
         info = ended.find(self)
         return original(self, *args) if info is None else errors.epitaph(info)
 
+    show.tenure = True  # type: ignore[attr-defined]
     return show
 
 

@@ -223,9 +223,9 @@ def unexplained(
 
     `live` are all tensors, `handles` those that share the storage, `exports` arrays on it; `saved` says how often the graph saved each handle (by id), and the storage by others than handles (0).
     """
-    if isinstance(tensor, EndedTensor) or tensor.layout != torch.strided:
-        return 0
     with torch._C.DisableTorchFunction():
+        if isinstance(tensor, EndedTensor) or tensor.layout != torch.strided:
+            return 0
         whole = tensor.untyped_storage()
         same = [other for other in handles if other.layout == torch.strided and storage(other) == whole._cdata]
         views = sum(other._is_view() for other in same)
