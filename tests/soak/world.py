@@ -403,7 +403,8 @@ class World:
 
     def do_adopt(self, i, j, k):
         x = self.pick(i)
-        if x is None:
+        # The model does not follow a handle that lives on in its Owned when its name is dropped.
+        if x is None or any(slot.owned is x for slot in self.slots):
             return False
         if not self.stack:
             if self.real:
