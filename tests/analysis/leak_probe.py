@@ -3,7 +3,8 @@
     leak_probe.py PROGRAM...
 
 Prints one line of JSON: for each program, for some tensors of each pile (those of one class, rank and dtype), the
-holders' kinds and names. A program runs twice, in children: once to find the moment with most tensors, once to ask.
+holders' kinds and names. A program of torch's runs twice, in children: once to find the moment with most tensors, once
+to ask. The others pile up what is still there at the end.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ def piles():
     for thing in tensors():
         key = (type(thing).__name__, len(thing.shape), str(thing.dtype))
         found.setdefault(key, []).append(weakref.ref(thing))
-    del thing
+    thing = None  # or the variable would hold the last one
     large = sorted(found.values(), key=len, reverse=True)
-    return [ref for pile in large[:MOST_PILES] if len(pile) > 1 for ref in {pile[0], pile[len(pile) // 2]}]
+    return [ref for pile in large[:MOST_PILES] if len(pile) > 1 for ref in (pile[0], pile[len(pile) // 2])]
 
 
 def ask():
@@ -102,11 +103,18 @@ def in_child(program, moment):
 
 
 def main(programs):
-    # The framework is imported once, before the forks; it starts no threads by that alone.
-    if all("/torch/" in program for program in programs):
-        import torch  # noqa: F401
-        import torch._dynamo  # an optimizer would import it, and its frames would stay until a collection  # noqa: F401
-    print(json.dumps({program: in_child(program, in_child(program, None)) for program in programs}))
+    found = {}
+    for program in programs:
+        moment = 0
+        if "/torch/" in program:
+            # Imported once, before the forks; it starts no threads by that alone. An optimizer would import dynamo, and
+            # the frames of that import would stay until a collection.
+            import torch
+            import torch._dynamo  # noqa: F401
+
+            moment = in_child(program, None)
+        found[program] = in_child(program, moment)
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

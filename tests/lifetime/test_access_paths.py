@@ -967,6 +967,8 @@ PREPARE["torch"] = _prepare_torch
 
 # What the user forces against torch's own rules: any error will do, a crash or a value will not.
 FORCED = {"class_put_back", "swapped", "below_torch_function_numpy", "below_torch_function_tolist"}
+# TorchScript's interpreter drops the text of errors that come from Python (see docs/limits.md).
+FORCED |= {"traced_function", "scripted_function"}
 # What torch refuses with words of its own, before it looks further, to whatever requires a gradient.
 REFUSED_BY_TORCH = {"set_storage": "a leaf Variable that requires grad"}
 

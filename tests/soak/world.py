@@ -448,7 +448,8 @@ class World:
         del given
         self.end(doomed)
         self.judge(doomed, remains, already=already, cannot=cannot)
-        if not unsure and told.freed_bytes != remains.freed_bytes:
+        # To foretell more than is freed is always wrong; less only where nothing says that it cannot be known.
+        if told.freed_bytes > remains.freed_bytes or (not unsure and told.freed_bytes != remains.freed_bytes):
             raise Wrong(f"remains() foretold {told.freed_bytes} bytes, dispose() freed {remains.freed_bytes}")
         for slot in doomed:
             self.must_be_ended(slot, k + slot.number)

@@ -131,6 +131,11 @@ class EndedVariable(ResourceVariable):  # type: ignore[misc]
         """Refused: a gradient with respect to the tombstone would silently be None."""
         raise ended.complain(self, "its handle", sites.here())
 
+    @property
+    def device(self) -> Any:
+        """Where it was."""
+        return self._handle.device
+
     def __repr__(self) -> str:
         """Say what it was and how it ended."""
         info = ended.find(self)

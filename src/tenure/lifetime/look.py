@@ -64,6 +64,7 @@ def memory() -> Memory:
     Example:
         print(tenure.memory())
     """
+    regions.current()  # the hook's Python twin hides the newest handle from the collector until it is asked
     by: dict[tuple[str, str], Usage] = {}
     seen: set[object] = set()
     for framework in frameworks.awake():

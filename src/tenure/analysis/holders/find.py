@@ -158,7 +158,7 @@ class _Search:
         if path.status == "rooted":
             root, used = self._roots.begin(chain)
             return Holder(root.kind, (*root.links, *self._links(keys[used:])))
-        start = self._namer.start(chain[0])
+        start = self._namer.start(chain[0], loose=path.status == "loose")
         loop = (*self._links(path.loop), *start) if path.loop else ()
         links = [*start, *loop, *self._links(keys)]
         kind = "cycle" if path.status == "cycle" else links[0].kind

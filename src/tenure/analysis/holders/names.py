@@ -12,6 +12,8 @@ from tenure.model import Link
 _MODULE_PARTS = ("_modules", "_parameters", "_buffers")
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 
+_UNSEEN = "native code or a running call"
+
 # From position `at` in the chain: the links to tell, and how many objects further they lead.
 Step = tuple[tuple[Link, ...], int]
 
@@ -33,11 +35,15 @@ class Namer:
             at += max(1, min(steps, len(chain) - 1 - at))
         return found
 
-    def start(self, thing: object) -> tuple[Link, ...]:
-        """The first link of a path that begins with an object that nothing named holds."""
+    def start(self, thing: object, *, loose: bool) -> tuple[Link, ...]:
+        """The first links of a path that begins with an object that nothing named holds.
+
+        Of a bare container that is `loose` there is nothing to say but who may hold such a thing.
+        """
         if code_names.tells_itself(thing):
             return ()
-        return (Link(plain.class_name(type(thing)), "object"),)
+        shown = Link(plain.class_name(type(thing)), "object")
+        return (Link(_UNSEEN, "native"), shown) if loose and type(thing) in _CONTAINERS else (shown,)
 
     def _step(self, chain: list[object], at: int) -> Step:
         owner, value = chain[at], chain[at + 1]

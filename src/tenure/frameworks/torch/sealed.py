@@ -6,6 +6,8 @@ whatever else used the old one (a view, an export, the autograd graph, a `.grad`
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import torch
@@ -33,7 +35,7 @@ class EndedTensor(torch.Tensor):  # type: ignore[misc]
         name = getattr(func, "__name__", "")
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", "")
-        if name in _METADATA:
+        if name in _METADATA and not (name == "type" and len(args) + len(kwargs or ()) > 1):
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
         raise _refuse(f"{_readable(func, name)}", args, kwargs)
@@ -88,6 +90,10 @@ def seal(tensor: torch.Tensor) -> None:
 
 def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
     strided = tensor.layout == torch.strided
+    core = handles()
+    if core is None and strided:
+        # Without our text in C++ a missing storage would be a null pointer to who gets past Python.
+        return torch.Tensor._make_subclass(EndedTensor, _poison(tensor.dtype, tensor.device).expand(tensor.shape))
     blank = torch.Tensor._make_wrapper_subclass(
         EndedTensor,
         tensor.shape,
@@ -98,10 +104,15 @@ def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
         device=tensor.device,
         requires_grad=tensor.requires_grad,
     )
-    core = handles()
     if core is not None and strided:
         core.empty(blank._cdata, text, False)
     return blank
+
+
+@functools.cache
+def _poison(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    with torch.inference_mode(mode=False):
+        return torch.full((1,), math.nan if dtype.is_floating_point or dtype.is_complex else 0, device=device).to(dtype)
 
 
 def _empty_in_place(tensor: torch.Tensor, text: str) -> bool:
