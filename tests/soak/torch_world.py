@@ -281,6 +281,9 @@ class TorchWorld(World):
         if x is None:
             return False
         seen = self.hooked
+        # torch 2.13 itself crashes in register_hook of a view whose base was changed in place without autograd,
+        # unless its grad_fn was asked for since.
+        _ = x.thing.grad_fn
         x.thing.register_hook(lambda grad: seen.append(repr(grad.detach().reshape(-1)[:3].tolist())))
 
     def do_export(self, i, j, k):

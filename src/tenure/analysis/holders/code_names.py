@@ -44,6 +44,8 @@ def step(chain: list[object], at: int) -> Step | None:
         return _exception(owner, chain, at)
     if plain.class_name(kind).startswith("hamt"):
         return _context(owner, chain, at)
+    if is_iterator(owner):
+        return (Link(f"iterator over {plain.class_name(type(chain[at + 1]))}", "iterator"),), 1
     if plain.is_a(owner, threading.local):
         return _thread_local(owner, chain, at)
     if plain.is_a(owner, functools.partial):
@@ -54,7 +56,14 @@ def step(chain: list[object], at: int) -> Step | None:
 def tells_itself(thing: object) -> bool:
     """Whether the step from this object says what the object is."""
     kind = type(thing)
-    return kind in _TELLERS or plain.is_a(thing, BaseException) or plain.class_name(kind).startswith("hamt")
+    context = plain.class_name(kind).startswith("hamt")
+    return kind in _TELLERS or context or plain.is_a(thing, BaseException) or is_iterator(thing)
+
+
+def is_iterator(thing: object) -> bool:
+    """Whether this is what a loop over a list, tuple, dict or set goes along."""
+    kind = type(thing)
+    return plain.module_name(kind) == "builtins" and plain.class_name(kind).endswith("iterator")
 
 
 def _function(owner: Any, chain: list[object], at: int) -> Step | None:

@@ -20,7 +20,8 @@ from tenure.analysis.holders.roots import Roots
 from tenure.frameworks import host
 from tenure.model import Holder, Link
 
-_SECONDS = 1.5
+_SECONDS = 1.2  # for the way upwards; what comes before and after takes as long again at most
+_MOST = 100  # handles that are looked at of a container's; more would find more of the same holders
 
 
 class _Buffer:
@@ -52,7 +53,7 @@ def _find(handles: list[Any], keys: set[object], ignore: frozenset[int], limit: 
     heap = Heap(roots, {*ignore, *natives.own, id(handles)}, natives, time.monotonic() + _SECONDS)
     search = _Search(natives, roots, heap)
     try:
-        return search.run(handles)[:limit]
+        return search.run(handles, limit)
     finally:
         for part in (search, heap, roots, natives):
             part.clear()
@@ -74,29 +75,29 @@ class _Search:
         if self._census is not None:
             self._census.clear()
 
-    def run(self, handles: list[Any]) -> list[Holder]:
-        """All holders, best first."""
+    def run(self, handles: list[Any], limit: int) -> list[Holder]:
+        """The best holders."""
         heap = self._heap
-        asked = dict.fromkeys(heap.add(handle) for handle in handles)
-        others = dict.fromkeys(key for key in map(heap.add, self._natives.handles) if key not in asked)
+        asked = dict.fromkeys(heap.add(handle) for handle in handles[:_MOST])
+        others = dict.fromkeys(key for key in map(heap.add, self._natives.handles[:_MOST]) if key not in asked)
         buffer = heap.add(_Buffer())
         self._lead(buffer)
         self._lend(buffer, self._natives.lenders(), asked)
-        targets = [*asked, *others, buffer]
-        paths.explore(heap, targets)
-        unknown = self._unknown(targets[:-1], 0)
-        if self._needs_census(targets[:-1], buffer) or unknown:
+        targets = [*asked, *others]
+        paths.explore(heap, [*targets, buffer])
+        unknown = self._unknown(targets, 0)
+        if unknown or self._needs_census(targets):
             exports = self._take_census(buffer, asked)
-            paths.explore(heap, targets)
-            unknown = self._unknown(targets[:-1], exports)
-        found = [*self._variables(asked, others), *self._paths(targets, others)]
+            paths.explore(heap, [*targets, buffer])
+            unknown = self._unknown(targets, exports)
+        found = [*self._variables(asked, others), *self._paths([*targets, buffer], others, 4 * limit)]
         holders = _distinct(holder for _, holder in sorted(found, key=lambda pair: pair[0]))
         if unknown:
             noun = "reference" if unknown == 1 else "references"
-            holders.append(Holder("native", (Link(f"{unknown} further {noun} from native code", "native"),)))
+            holders.insert(limit - 1, Holder("native", (Link(f"{unknown} further {noun} from native code", "native"),)))
         elif not holders and not handles:
             holders.append(Holder("native", (Link("native code", "native"),)))
-        return holders
+        return holders[:limit]
 
     # What follows is in methods of its own so that no loop variable holds a tensor while references are counted.
 
@@ -109,7 +110,7 @@ class _Search:
             if id(lender) not in asked:
                 self._kinds[self._heap.link(buffer, lender)] = kind
 
-    def _needs_census(self, targets: list[int], buffer: int) -> bool:
+    def _needs_census(self, targets: list[int]) -> bool:
         """Whether something refers to a target that the collector does not list, as an array does."""
         return (
             any(self._heap.unseen(key) > 0 for key in targets)
@@ -129,7 +130,10 @@ class _Search:
         return exports
 
     def _unknown(self, targets: list[int], exports: int) -> int:
-        return max((self._natives.unknown(self._heap.objects[key], exports) for key in targets), default=0)
+        things = [self._heap.objects[key] for key in targets]
+        left = self._natives.unknown(things, exports)
+        things.clear()
+        return left
 
     def _variables(self, asked: Iterable[int], others: Iterable[int]) -> Iterable[tuple[tuple[int, ...], Holder]]:
         for keys, kind in ((asked, ""), (others, "view")):
@@ -137,21 +141,29 @@ class _Search:
                 for root in self._roots.variables(self._heap.objects[key]):
                     yield (root.rank, 0, 0, 0), Holder(kind or root.kind, root.links)
 
-    def _paths(self, targets: list[int], others: Iterable[int]) -> Iterable[tuple[tuple[int, ...], Holder]]:
-        for path in paths.shortest(self._heap, targets):
-            kind = self._kinds.get(path.chain[-2], "view" if path.chain[-1] in others else "")
-            if path.status != "rooted" and kind in ("memoryview", "storage"):
-                continue  # made by the framework itself, as part of something that is told anyway
-            if path.status == "loose" and self._roots.has_cell(
-                *(self._heap.objects[key] for key in path.chain[::-1][:2])
-            ):
-                continue  # the cell of a variable that is told anyway
+    def _paths(self, targets: list[int], others: Iterable[int], most: int) -> Iterable[tuple[tuple[int, ...], Holder]]:
+        told = [path for path in paths.shortest(self._heap, targets) if self._is_worth_telling(path)]
+        told.sort(key=lambda path: (path.rank, self._graphs(path), len(path.chain)))
+        for path in told[:most]:
             holder = self._tell(path, path.chain[:-1] if path.chain[-2] in self._kinds else path.chain)
-            graphs = [link.kind for link in holder.links].count("autograd")
-            if graphs > 1 and path.status != "cycle" and holder.links[-2].kind == "autograd":
-                continue  # the first tensor on this path leads to the node itself, which is told
+            kind = self._kinds.get(path.chain[-2], "view" if path.chain[-1] in others else holder.kind)
             foreign = sum(link.site is not None and not sites.is_user(link.site.file) for link in holder.links)
-            yield (path.rank, graphs, foreign, len(path.chain)), Holder(kind or holder.kind, holder.links)
+            yield (path.rank, self._graphs(path), foreign, len(path.chain)), Holder(kind, holder.links)
+
+    def _is_worth_telling(self, path: paths.Path) -> bool:
+        parent, target = path.chain[-2:]
+        if path.status != "rooted" and self._kinds.get(parent) in ("memoryview", "storage"):
+            return False  # made by the framework itself, as part of something that is told anyway
+        if path.status == "loose" and self._roots.has_cell(self._heap.objects[target], self._heap.objects[parent]):
+            return False  # the cell of a variable that is told anyway
+        # By a way through several graphs: the first tensor on it leads to the last node itself, which is told.
+        last = any(link.kind == "autograd" for link in self._heap.parents[target][parent])
+        return path.status == "cycle" or not last or self._graphs(path) == 1
+
+    def _graphs(self, path: paths.Path) -> int:
+        """How many times the path goes through an autograd graph."""
+        steps = [self._heap.parents[child][parent] for parent, child in pairwise(path.chain)]
+        return sum(link.kind == "autograd" for links in steps for link in links)
 
     def _tell(self, path: paths.Path, keys: tuple[int, ...]) -> Holder:
         chain = [self._heap.objects[key] for key in keys]

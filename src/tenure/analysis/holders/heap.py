@@ -26,7 +26,7 @@ class Native(Protocol):
 
 
 _CHUNK = 100  # objects asked about in one pass over the heap; the pass slows down with their number
-_MANY = 400  # from here on a pass in Python that asks about all of them is faster
+_MANY = 250  # from here on a pass in Python that asks about all of them is faster
 _NEVER = (ModuleType, CodeType, BuiltinFunctionType)
 _GENERATORS = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
 

@@ -107,9 +107,7 @@ class Natives:
             if self._graph.has(thing):
                 found.extend((thing, leader, links) for leader, links in self._lead([(thing, "", 0)]))
         found.extend(self._hooks([thing for thing in things if type(thing) is OrderedDict]))
-        found.extend(
-            self._tensors([thing for thing in things if getattr(frameworks.owner(thing), "name", "") == "torch"])
-        )
+        found.extend(self._tensors([thing for thing in things if _framework(thing) == "torch"]))
         return found
 
     def _hooks(self, things: list[object]) -> Iterable[Hold]:
@@ -155,22 +153,28 @@ class Natives:
                 case _:
                     continue
         if self._autograd is not None:
-            found.update(span for handle in self.handles if (span := self._autograd.span(handle)) is not None)
+            tensors = (handle for handle in self.handles if _framework(handle) == "torch")
+            found.update(span for tensor in tensors if (span := self._autograd.span(tensor)) is not None)
         return found
 
-    def unknown(self, handle: Any, exports: int) -> int:
-        """How many native references to this handle, or its bytes, nothing found so far explains; torch counts them."""
-        framework = frameworks.owner(handle)
-        if framework is None or framework.name != "torch" or self._autograd is None:
+    def unknown(self, things: list[Any], exports: int) -> int:
+        """How many native references to one of these handles, or its bytes, nothing found so far explains.
+
+        Only torch counts them; of the others nothing is claimed.
+        """
+        if self._autograd is None:
             return 0
-        return int(self._autograd.unexplained(handle, self._live, self.handles, self.saved, exports))
+        tensors = [thing for thing in things if _framework(thing) == "torch" and self.has_key(thing)]
+        return int(self._autograd.unexplained(tensors, self._live, self.handles, self.saved, exports))
 
     def kept(self, thing: Any) -> int:
         """How many references to an object are native users' own (torch counts all of a handle's as one)."""
-        framework = frameworks.owner(thing)
-        if framework is None or framework.name != "torch" or self._autograd is None:
-            return 0
-        return int(self._autograd.kept(thing))
+        return int(self._autograd.kept(thing)) if self._autograd is not None and _framework(thing) == "torch" else 0
+
+
+def _framework(thing: object) -> str:
+    framework = frameworks.owner(thing)
+    return "" if framework is None else framework.name
 
 
 def _storage_class() -> Any:

@@ -217,31 +217,46 @@ def storage(tensor: torch.Tensor) -> int:
 
 
 def unexplained(
-    tensor: torch.Tensor, live: list[torch.Tensor], handles: list[torch.Tensor], saved: dict[int, int], exports: int
+    tensors: list[torch.Tensor],
+    live: list[torch.Tensor],
+    handles: list[torch.Tensor],
+    saved: dict[int, int],
+    exports: int,
 ) -> int:
-    """How many references to this tensor or its storage are left when those that are known have been subtracted.
+    """The most references to one of the tensors or its storage that are left when all that are known are subtracted.
 
-    `live` are all tensors, `handles` those that share the storage, `exports` arrays on it; `saved` says how often the graph saved each handle (by id), and the storage by others than handles (0).
+    Arguments:
+        tensors: strided tensors with a storage.
+        live: all tensors there are.
+        handles: those that share the tensors' storages.
+        saved: how often the graph saved each handle (by id), and the storages by others than handles (0).
+        exports: how many arrays were made on the storages.
     """
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    most = 0
     with torch._C.DisableTorchFunction():
-        if isinstance(tensor, EndedTensor) or tensor.layout != torch.strided:
-            return 0
-        whole = tensor.untyped_storage()
-        same = [other for other in handles if other.layout == torch.strided and storage(other) == whole._cdata]
-        views = sum(other._is_view() for other in same)
-        # A view holds its base, and that may have no handle. It is not asked for: that would make one which stays.
-        bases = 1 if views and views == len(same) else 0
-        users, left = counts.handle_users(tensor), 0
-        if users is not None:
-            known = 1 + len(grads(live, [tensor])) + saved.get(id(tensor), 0)
-            known += 0 if tensor._is_view() else views + saved.get(0, 0)
-            left = max(0, users - known - exports)
-        count = getattr(torch._C, "_storage_Use_Count", None)
-        if count is not None:
-            # One of the users is `whole`, the storage's one Python object.
-            left += max(0, int(count(whole._cdata)) - 1 - len(same) - bases - saved.get(0, 0))
-        same.clear()
-    return left
+        strided = [tensor for tensor in tensors if tensor.layout == torch.strided]
+        gradients = {id(gradient) for gradient, _ in grads(live, strided)}
+        same: dict[int, list[bool]] = {}
+        for handle in handles:
+            if handle.layout == torch.strided:
+                same.setdefault(storage(handle), []).append(handle._is_view())
+        for tensor in strided:
+            whole = tensor.untyped_storage()
+            views = same.get(whole._cdata, [tensor._is_view()])
+            # A view holds its base, and that may have no handle. It is not asked for: that would make one which stays.
+            bases = 1 if all(views) else 0
+            users, left = counts.handle_users(tensor), 0
+            if users is not None:
+                known = 1 + (id(tensor) in gradients) + saved.get(id(tensor), 0)
+                known += 0 if tensor._is_view() else sum(views) + saved.get(0, 0)
+                left = max(0, users - known - exports)
+            if count is not None:
+                # One of the users is `whole`, the storage's one Python object.
+                left += max(0, int(count(whole._cdata)) - 1 - len(views) - bases - saved.get(0, 0))
+            most = max(most, left)
+        strided.clear()
+    return most
 
 
 def span(tensor: torch.Tensor) -> tuple[int, int] | None:
