@@ -409,6 +409,7 @@ def test_the_collector_is_left_as_it_was(torch):
 
 def test_handles_that_a_search_makes_visible_go_with_their_graph(torch):
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4))
+    gc.collect()
     before = tenure.memory()
     loss = model(torch.ones(2, 4)).exp().mean()
     tenure.holders(loss)
@@ -534,6 +535,19 @@ def odd_class(x):
     return Meta.__new__(Meta, "OddClass", (), {"x": x})
 
 
+def odd_instance(x):
+    thing = object.__new__(Meta.__new__(Meta, "OddClass", (), {}))
+    object.__setattr__(thing, "x", x)
+    return thing
+
+
+def odd_slots(x):
+    kind = Meta.__new__(Meta, "OddSlots", (), {"__slots__": ("x", "empty")})
+    thing = object.__new__(kind)
+    object.__setattr__(thing, "x", x)
+    return thing
+
+
 def odd_module(x):
     module = OddModule("odd_module")
     object.__getattribute__(module, "__dict__")["x"] = x
@@ -577,6 +591,8 @@ def empty_cell(x):
         odd_attribute,
         lying,
         odd_class,
+        odd_instance,
+        odd_slots,
         odd_module,
         odd_exception,
         odd_partial,

@@ -53,7 +53,7 @@ class Census:
             if id(thing) in self._seen:
                 found = found or self._seen[id(thing)]
                 continue
-            kind = type(thing)
+            kind: type = type(thing)
             if kind is dict or kind is tuple:
                 if gc.is_tracked(thing):
                     continue

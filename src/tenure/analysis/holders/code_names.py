@@ -124,7 +124,7 @@ def _lru_cache(owner: Any, chain: list[object], at: int) -> Step | None:
     site = None if code is None else Site(code.co_filename, code.co_firstlineno, code.co_qualname)
     unbounded = _CACHE.cache_info(owner).maxsize is None
     steps = 2 if unbounded and at + 2 < len(chain) else 1
-    entries = [part for part in gc.get_referents(owner) if type(part) is dict and part is not space]
+    entries = [part for part in gc.get_referents(owner) if plain.is_dict(part) and part is not space]
     is_argument = any(plain.has_key(part, chain[at + steps]) for part in entries)
     shown = f"lru_cache of {_callable(wrapped)}"
     return (Link(f"{shown} argument" if is_argument else shown, "cache", site),), steps
@@ -215,7 +215,9 @@ def _context(owner: object, chain: list[object], at: int) -> Step:
         steps += 1
     parts = gc.get_referents(owner)
     index = plain.index_of(parts, chain[at + steps])
-    near = [part for part in parts[max(0, (index or 0) - 1) : (index or 0) + 2] if type(part) is contextvars.ContextVar]
+    near: list[Any] = [
+        part for part in parts[max(0, (index or 0) - 1) : (index or 0) + 2] if type(part) is contextvars.ContextVar
+    ]
     name = contextvars.ContextVar.__dict__["name"].__get__(near[0]) if near else "?"
     return (Link(f"context variable {name}", "context"),), steps
 

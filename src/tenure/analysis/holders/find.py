@@ -186,7 +186,7 @@ class _Search:
         name = self._roots.name(thing)
         if name is not None:
             return name
-        spaces = [space for space in gc.get_referrers(thing) if type(space) is dict]
+        spaces = [space for space in gc.get_referrers(thing) if plain.is_dict(space)]
         keys = [key for space in spaces for found, key in (plain.key_of(space, thing),) if found and type(key) is str]
         spaces.clear()
         return keys[0] if keys else None

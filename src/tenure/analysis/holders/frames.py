@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from inspect import CO_OPTIMIZED
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
-from tenure.analysis.holders import snapshots
+from tenure.analysis.holders import plain, snapshots
 from tenure.model import Site
 
 _PACKAGE = f"{Path(__file__).parents[2]}/"
@@ -21,7 +22,7 @@ def variables(frame: FrameType, *, mine: bool = True) -> list[tuple[str, object]
     """The variables of a frame, cells looked into; `mine` unless another thread may be running it."""
     if not is_function(frame.f_code):
         space: object = frame.f_locals
-        return namespace(space) if type(space) is dict else []
+        return namespace(space) if plain.is_dict(space) else []
     if sys.version_info >= (3, 13):
         return list(frame.f_locals.items())
     if sys.version_info >= (3, 12):
@@ -29,9 +30,9 @@ def variables(frame: FrameType, *, mine: bool = True) -> list[tuple[str, object]
     return snapshots.read(frame, mine=mine)
 
 
-def namespace(space: dict[object, object]) -> list[tuple[str, object]]:
+def namespace(space: plain.Entries) -> list[tuple[str, object]]:
     """The names and values of a module's, class's or instance's dict."""
-    return [(key, value) for key, value in list(dict.items(space)) if type(key) is str]
+    return [(key, value) for key, value in plain.entries(space) if isinstance(key, str)]
 
 
 def _one_by_one(frame: FrameType) -> list[tuple[str, object]]:
@@ -94,6 +95,5 @@ def _bindings(code: CodeType) -> Iterator[tuple[int, str]]:
         number = step.positions.lineno if step.positions else None
         if number is None or not step.opname.startswith("STORE_"):
             continue
-        bound: object = step.argval
-        for name in bound if isinstance(bound, tuple) else (bound,):
-            yield number, str(name)
+        bound: Any = step.argval
+        yield from ((number, str(name)) for name in (bound if type(bound) is tuple else (bound,)))

@@ -20,9 +20,11 @@ class Native(Protocol):
 
     def parents(self, things: list[object]) -> list[tuple[object, object, tuple[Link, ...]]]:
         """Child, parent, and how that hold is told."""
+        ...
 
     def kept(self, thing: object) -> int:
         """How many of an object's references are native code's."""
+        ...
 
 
 _CHUNK = 100  # objects asked about in one pass over the heap; the pass slows down with their number

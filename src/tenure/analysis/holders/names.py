@@ -62,10 +62,8 @@ class Namer:
     def _attribute(self, chain: list[object], at: int, value: object) -> Step | None:
         """`.name`, whether the collector shows the instance's dict in between or not."""
         owner = chain[at]
-        if plain.is_a(owner, type):
-            space: Any = value if type(value) is dict else None
-        else:
-            space = plain.attributes(owner)
+        # A class's dict is known by its place only: what `__dict__` gives is a proxy.
+        space = plain.attributes(owner) if not plain.is_a(owner, type) else value if plain.is_dict(value) else None
         steps = 1
         if space is not None and space is value and at + 2 < len(chain):
             value, steps = chain[at + 2], 2
@@ -73,7 +71,7 @@ class Namer:
         if not found:
             return None
         name = str(key)
-        if type(value) is dict or plain.is_a(value, dict):
+        if plain.is_a(value, dict):
             inner = chain[at + steps + 1] if at + steps + 1 < len(chain) else None
             if name in _MODULE_PARTS and inner is not None:
                 _, part = plain.key_of(value, inner)
@@ -87,11 +85,10 @@ class Namer:
         if plain.is_a(owner, dict):
             return self._entry(owner, value)
         if plain.is_a(owner, (list, tuple, deque)):
-            items: list[Any] = list(list.__iter__(owner) if plain.is_a(owner, list) else _iterate(owner))
-            index = plain.index_of(items, value)
+            index = plain.index_of(_items(owner), value)
             if index is None:
                 return None
-            fields: object = getattr(type(owner), "_fields", None) if plain.is_a(owner, tuple) else None
+            fields: Any = plain.class_attribute(type(owner), "_fields") if plain.is_a(owner, tuple) else None
             if type(fields) is tuple and index < len(fields):
                 return (Link(f".{fields[index]}", "attribute"),), 1
             return (Link(f"[{index}]", "item"),), 1
@@ -110,8 +107,10 @@ class Namer:
         return ((Link("[key]", "key"),), 1) if plain.has_key(owner, value) else None
 
 
-def _iterate(owner: Any) -> Any:
-    return tuple.__iter__(owner) if plain.is_a(owner, tuple) else deque.__iter__(owner)
+def _items(owner: Any) -> list[Any]:
+    """The items of a list, tuple or deque, past whatever a subclass overrides."""
+    kind: Any = next(kind for kind in (list, tuple, deque) if plain.is_a(owner, kind))
+    return list(kind.__iter__(owner))
 
 
 def _slot(owner: object, value: object) -> Step | None:

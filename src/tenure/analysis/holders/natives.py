@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import compress
 from typing import Any
 
@@ -33,7 +33,7 @@ class Natives:
 
     def _sort(self, awake: tuple[Framework, ...]) -> None:
         """One pass over the heap for everything that could share the buffers."""
-        names = {key[0] if isinstance(key, tuple) else None for key in self._keys}
+        names = {_name(key) for key in self._keys}
         asked = {framework.name: framework for framework in awake if framework.name in names or None in names}
         objects = gc.get_objects()
         owners: dict[type, str] = dict.fromkeys((memoryview, _storage_class()), "")
@@ -125,7 +125,7 @@ class Natives:
         # Of the buffers asked about, `savers` tells.
         rest = {id(thing): thing for thing in things if not self.has_key(thing)}
         savers: dict[int, list[tuple[Any, str, int]]] = {}
-        for saver in self._graph.savers(lambda value: id(value) in rest) if rest else ():
+        for saver in self._graph.savers(_among(rest)) if rest else ():
             savers.setdefault(saver[2], []).append(saver)
         for key, nodes in savers.items():
             for leader, links in self._lead(nodes):
@@ -170,6 +170,15 @@ class Natives:
     def kept(self, thing: Any) -> int:
         """How many references to an object are native users' own (torch counts all of a handle's as one)."""
         return int(self._autograd.kept(thing)) if self._autograd is not None and _framework(thing) == "torch" else 0
+
+
+def _name(key: Any) -> str | None:
+    """The framework that a key belongs to, if it tells."""
+    return str(key[0]) if type(key) is tuple else None
+
+
+def _among(things: dict[int, Any]) -> Callable[[object], bool]:
+    return lambda value: id(value) in things
 
 
 def _framework(thing: object) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 from types import GetSetDescriptorType, MemberDescriptorType
-from typing import Any
+from typing import Any, TypeGuard
+
+Entries = dict[Any, Any]
 
 _ATOMS = (str, int, float, bool, complex, bytes, type(None))
 _LONGEST = 40
@@ -13,6 +15,11 @@ _LONGEST = 40
 def is_a(thing: object, kind: type | tuple[type, ...]) -> bool:
     """isinstance that does not ask a proxy's `__class__`."""
     return issubclass(type(thing), kind)
+
+
+def is_dict(thing: object) -> TypeGuard[Entries]:
+    """Whether this is a dict itself, no subclass."""
+    return type(thing) is dict
 
 
 def class_name(kind: type) -> str:
@@ -26,22 +33,28 @@ def module_name(kind: type) -> str:
     return found if type(found) is str else ""
 
 
+def class_attribute(kind: type, name: str) -> object:
+    """What stands in a class or its bases under this name, whatever its metaclass says."""
+    return next((space[name] for space in _spaces(kind) if name in space), None)
+
+
+def _spaces(kind: type) -> list[Any]:
+    return [type.__dict__["__dict__"].__get__(base) for base in type.__dict__["__mro__"].__get__(kind)]
+
+
 def attributes(thing: object) -> dict[str, object] | None:
     """The instance's own `__dict__`, unless its class computes it."""
-    for kind in type(thing).__mro__:
-        getter = type.__dict__["__dict__"].__get__(kind).get("__dict__")
-        if getter is not None:
-            if type(getter) not in (GetSetDescriptorType, MemberDescriptorType):
-                return None
-            found: object = getter.__get__(thing)
-            return found if type(found) is dict else None
-    return None
+    getter: Any = class_attribute(type(thing), "__dict__")
+    if type(getter) not in (GetSetDescriptorType, MemberDescriptorType):
+        return None
+    found: object = getter.__get__(thing)
+    return found if is_dict(found) else None
 
 
 def slot(thing: object, value: object) -> str | None:
     """The name of the slot of `thing` that holds `value`."""
-    for kind in type(thing).__mro__:
-        for name, member in list(type.__dict__["__dict__"].__get__(kind).items()):
+    for space in _spaces(type(thing)):
+        for name, member in list(space.items()):
             if type(member) is not MemberDescriptorType:
                 continue
             try:
@@ -55,7 +68,7 @@ def slot(thing: object, value: object) -> str | None:
 
 def key_of(space: Any, value: object) -> tuple[bool, object]:
     """Whether `value` is a value of this dict, and under which key; public names go before private ones."""
-    keys: list[object] = [key for key, found in list(dict.items(space)) if found is value]
+    keys = [key for key, found in entries(space) if found is value]
     if not keys:
         return False, None
     return True, next((key for key in keys if not (type(key) is str and key.startswith("_"))), keys[0])
@@ -63,7 +76,12 @@ def key_of(space: Any, value: object) -> tuple[bool, object]:
 
 def has_key(space: Any, value: object) -> bool:
     """Whether `value` itself is a key of this dict."""
-    return any(key is value for key in list(dict.keys(space)))
+    return any(key is value for key, _ in entries(space))
+
+
+def entries(space: Entries) -> list[tuple[object, object]]:
+    """The keys and values of a dict or subclass, past whatever the subclass overrides."""
+    return list(dict[object, object].items(space))
 
 
 def index_of(items: Any, value: object) -> int | None:

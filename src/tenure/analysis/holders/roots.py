@@ -25,7 +25,12 @@ from tenure.model import Link, Site
 
 # Values that lead to no tensor, and that half the heap refers to.
 _DULL = (str, int, float, bool, complex, bytes, type(None), type, ModuleType, CodeType, BuiltinFunctionType)
-_CODE_OF = {FunctionType: "__code__", GeneratorType: "gi_code", CoroutineType: "cr_code", AsyncGeneratorType: "ag_code"}
+_CODE_OF: dict[type, str] = {
+    FunctionType: "__code__",
+    GeneratorType: "gi_code",
+    CoroutineType: "cr_code",
+    AsyncGeneratorType: "ag_code",
+}
 _LAST = ("last_value", "last_traceback", "last_exc", "last_type")
 
 
@@ -193,9 +198,10 @@ class Roots:
         for thread in threading.enumerate():
             name = thread.__dict__.get("_name")
             self._special[id(thread)] = Root("thread", 0, (Link(str(name), "thread"),))
-        for error in sys._current_exceptions().values():
+        errors: list[Any] = list(sys._current_exceptions().values())
+        for error in errors:
             # Python 3.11 gives triples.
-            handled: object = error[1] if isinstance(error, tuple) else error
+            handled: Any = error if isinstance(error, BaseException) else error[1]
             if handled is not None:
                 self.keep.append(handled)
                 self._special[id(handled)] = Root("exception", 0, (Link("being handled", "exception"),))
@@ -212,12 +218,12 @@ class Roots:
 
     def _space(self, thing: object) -> _Space | None:
         known = self._spaces.get(id(thing))
-        if known is not None or type(thing) is not dict:
+        if known is not None or not plain.is_dict(thing):
             return known
         # The namespace of a module that nobody can import (any more): run with exec or runpy.
         name, file = thing.get("__name__"), thing.get("__file__")
-        if type(name) is str and "__builtins__" in thing:
-            return _Space(name, file if type(file) is str else None)
+        if isinstance(name, str) and "__builtins__" in thing:
+            return _Space(name, file if isinstance(file, str) else None)
         return None
 
     def _of_class(self, kind: Any) -> Root:

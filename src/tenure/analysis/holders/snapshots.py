@@ -12,6 +12,8 @@ import ctypes
 import sys
 from types import FrameType
 
+from tenure.analysis.holders import plain
+
 
 class _Frame(ctypes.Structure):
     """CPython 3.11's `PyFrameObject` behind the object header."""
@@ -63,4 +65,4 @@ def _snapshot(frame: FrameType, outer: _Frame) -> dict[str, object] | None:
     if not inner.locals:
         return None
     value: object = ctypes.cast(inner.locals, ctypes.py_object).value
-    return value if type(value) is dict else None
+    return value if plain.is_dict(value) else None

@@ -68,10 +68,10 @@ class EndedTensor(torch.Tensor):  # type: ignore[misc]
 def divorce(tensor: torch.Tensor, kind: type, text: str) -> bool:
     """Take the bytes from under a sealed handle of class `kind`; False if native weak references forbid it."""
     with torch._C.DisableTorchFunctionSubclass():
-        other = _blank(tensor, text)
         try:
+            other = _blank(tensor, text)
             torch._C._swap_tensor_impl(tensor, other)
-        except RuntimeError:
+        except RuntimeError:  # native weak references, or a kind of tensor that torch can make but not describe
             return _empty_in_place(tensor, text)
         # `other` now stands for the old tensor wherever native code hands it out: `.grad`, a view's base, saved
         # tensors. So it must be what the handle was.
@@ -102,7 +102,8 @@ def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
         dtype=tensor.dtype,
         layout=tensor.layout,
         device=tensor.device,
-        requires_grad=tensor.requires_grad,
+        # torch lets an integer tensor require a gradient once a float one was copied into it, but not from the start.
+        requires_grad=tensor.requires_grad and (tensor.is_floating_point() or tensor.is_complex()),
     )
     if core is not None and strided:
         core.empty(blank._cdata, text, False)
