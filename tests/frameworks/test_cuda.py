@@ -22,6 +22,7 @@ def used():
 
 @pytest.fixture(autouse=True)
 def settled():
+    tenure.dispose(torch.ones(1, device="cuda"))  # without a compiler the first one leaves a poisoned byte behind
     gc.collect()
     yield
     torch.cuda.synchronize()  # an illegal access would show here, and poison the context for good

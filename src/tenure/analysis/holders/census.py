@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from tenure.analysis.holders import plain
+
 _CHUNK = 20_000
 
 
@@ -23,14 +25,14 @@ class Census:
         self._containers: list[Any] = []
         self.keep: list[Any] = []
         self._seen: dict[int, bool] = {}
-        self._kinds = frozenset({dict, tuple, *_family(self._array)}) if self._array is not None else frozenset[type]()
+        arrays = {id(kind) for kind in _family(self._array)} if self._array is not None else set[int]()
+        self._kinds = {id(dict), id(tuple), *arrays}
         objects = gc.get_objects() if self._array is not None else []
         for start in range(0, len(objects), _CHUNK):
             chunk = objects[start : start + _CHUNK]
-            self._look([thing for thing in gc.get_referents(*chunk) if type(thing) in self._kinds])
-            # Subclasses of arrays are listed themselves.
-            self._look([thing for thing in chunk if type(thing) in self._kinds and type(thing) not in (dict, tuple)])
-        self._look([thing for thing in more if type(thing) in self._kinds])
+            self._look(plain.of(self._kinds, gc.get_referents(*chunk)))
+            self._look(plain.of(arrays, chunk))  # subclasses of arrays are listed themselves
+        self._look(plain.of(self._kinds, more))
 
     def clear(self) -> None:
         """Let go of everything."""
@@ -46,20 +48,18 @@ class Census:
         """The unlisted containers, and arrays of objects, that directly hold one of these."""
         return [thing for thing in self._containers if not ids.isdisjoint(map(id, contents(thing)))]
 
-    def _look(self, things: list[Any]) -> bool:
+    def _look(self, things: Iterable[Any]) -> bool:
         """Take down the arrays among these and in these; whether there were any."""
         found = False
         for thing in things:
             if id(thing) in self._seen:
                 found = found or self._seen[id(thing)]
                 continue
-            kind: type = type(thing)
-            if kind is dict or kind is tuple:
+            if type(thing) is dict or type(thing) is tuple:
                 if gc.is_tracked(thing):
                     continue
                 self._seen[id(thing)] = False
-                inside = [part for part in gc.get_referents(thing) if type(part) in self._kinds]
-                if not (inside and self._look(inside)):
+                if not self._look(plain.of(self._kinds, gc.get_referents(thing))):
                     continue
                 self._containers.append(thing)
             else:

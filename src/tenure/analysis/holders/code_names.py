@@ -37,7 +37,7 @@ def step(chain: list[object], at: int) -> Step | None:
     """How `chain[at]` holds the next object, if it is one of these."""
     owner = chain[at]
     kind = type(owner)
-    teller = _TELLERS.get(kind)
+    teller = next((tell for known, tell in _TELLERS.items() if known is kind), None)
     if teller is not None:
         return teller(owner, chain, at)
     if plain.is_a(owner, BaseException):
@@ -55,9 +55,8 @@ def step(chain: list[object], at: int) -> Step | None:
 
 def tells_itself(thing: object) -> bool:
     """Whether the step from this object says what the object is."""
-    kind = type(thing)
-    context = plain.class_name(kind).startswith("hamt")
-    return kind in _TELLERS or context or plain.is_a(thing, BaseException) or is_iterator(thing)
+    context = plain.class_name(type(thing)).startswith("hamt")
+    return plain.exactly(thing, _TELLERS) or context or plain.is_a(thing, BaseException) or is_iterator(thing)
 
 
 def is_iterator(thing: object) -> bool:
@@ -110,7 +109,7 @@ def _partial(owner: Any, chain: list[object], at: int) -> Step | None:
 
 
 def _callable(function: object) -> str:
-    name = getattr(function, "__qualname__", None) if type(function) in (FunctionType, type, _CACHE) else None
+    name = getattr(function, "__qualname__", None) if plain.exactly(function, (FunctionType, type, _CACHE)) else None
     return f"{name}()" if type(name) is str else plain.class_name(type(function))
 
 

@@ -37,6 +37,9 @@ def find(handles: list[Any], keys: set[object], ignore: frozenset[int] = frozens
         ignore: ids of objects whose references do not count.
         limit: the most holders to tell.
     """
+    from tenure.lifetime import regions
+
+    regions.current()  # the birth hook's Python twin hides the newest handle from the collector until it is asked
     collecting = gc.isenabled()
     gc.disable()  # the search allocates much; a collection would end what it is about to name
     try:

@@ -124,12 +124,12 @@ class Heap:
         found.clear()
 
     def _is_noise(self, parent: object) -> bool:
-        kind = type(parent)
-        if kind is FrameType:
+        if type(parent) is FrameType:
             return id(parent) in self._roots.running
-        if kind in _GENERATORS:
-            # Of one that is running, the frame's variables are beginnings already.
-            return id(getattr(parent, _GENERATORS[kind])) in self._roots.running
+        for kind, frame in _GENERATORS.items():
+            if type(parent) is kind:
+                # Of one that is running, the frame's variables are beginnings already.
+                return id(getattr(parent, frame)) in self._roots.running
         return plain.is_a(parent, _NEVER)
 
 

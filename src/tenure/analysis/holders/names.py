@@ -43,7 +43,7 @@ class Namer:
         if code_names.tells_itself(thing):
             return ()
         shown = Link(plain.class_name(type(thing)), "object")
-        return (Link(_UNSEEN, "native"), shown) if loose and type(thing) in _CONTAINERS else (shown,)
+        return (Link(_UNSEEN, "native"), shown) if loose and plain.exactly(thing, _CONTAINERS) else (shown,)
 
     def _step(self, chain: list[object], at: int) -> Step:
         owner, value = chain[at], chain[at + 1]
@@ -53,7 +53,7 @@ class Namer:
         if plain.is_a(owner, type):
             return self._attribute(chain, at, value) or ((Link(f"<{plain.class_name(type(value))}>", "object"),), 1)
         return (
-            (self._attribute(chain, at, value) if type(owner) not in _CONTAINERS else None)
+            (self._attribute(chain, at, value) if not plain.exactly(owner, _CONTAINERS) else None)
             or self._item(owner, value)
             or _slot(owner, value)
             or ((Link(f"<{plain.class_name(type(owner))}>", "object"),), 1)

@@ -6,10 +6,10 @@ import gc
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from itertools import compress
 from typing import Any
 
 from tenure import frameworks
+from tenure.analysis.holders import plain
 from tenure.frameworks import host
 from tenure.frameworks.base import Framework
 from tenure.model import Link
@@ -22,6 +22,7 @@ class Natives:
 
     def __init__(self, keys: set[object]) -> None:
         self._keys = keys
+        self._owners: dict[int, str] = {}
         self.handles: list[Any] = []
         self.saved: dict[int, int] = {}  # how often autograd saved a handle (by id), or the buffer by another (0)
         self._live: list[Any] = []  # torch's tensors
@@ -36,14 +37,15 @@ class Natives:
         names = {_name(key) for key in self._keys}
         asked = {framework.name: framework for framework in awake if framework.name in names or None in names}
         objects = gc.get_objects()
-        owners: dict[type, str] = dict.fromkeys((memoryview, _storage_class()), "")
-        for kind in set(map(type, objects)):
+        # Known by their ids: a metaclass may have a hash of its own.
+        self._owners.update(dict.fromkeys((id(memoryview), id(_storage_class())), ""))
+        for kind in dict(zip(map(id, map(type, objects)), map(type, objects), strict=True)).values():
             name = next((name for name, framework in asked.items() if framework.owns(kind)), None)
             if name is not None:
-                owners[kind] = name
+                self._owners[id(kind)] = name
         shelves = {"": self._lenders, "torch": self._live}
-        for thing in compress(objects, map(owners.__contains__, map(type, objects))):
-            shelves.get(owners[type(thing)], self._others).append(thing)
+        for thing in plain.of(self._owners, objects):
+            shelves.get(self._owners[id(type(thing))], self._others).append(thing)
         objects.clear()
         thing = None  # or it would count as a reference
         if "torch" in asked:
@@ -70,6 +72,9 @@ class Natives:
         """Whether this is a tensor with one of the wanted buffers."""
         framework = frameworks.owner(thing)
         return framework is not None and any(buffer.key in self._keys for buffer in framework.buffers(thing))
+
+    def _is_torch(self, thing: object) -> bool:
+        return self._owners.get(id(type(thing))) == "torch"
 
     def savers(self) -> list[tuple[object, tuple[Link, ...]]]:
         """The live tensors whose graph saved one of the wanted buffers."""
@@ -107,7 +112,7 @@ class Natives:
             if self._graph.has(thing):
                 found.extend((thing, leader, links) for leader, links in self._lead([(thing, "", 0)]))
         found.extend(self._hooks([thing for thing in things if type(thing) is OrderedDict]))
-        found.extend(self._tensors([thing for thing in things if _framework(thing) == "torch"]))
+        found.extend(self._tensors([thing for thing in things if self._is_torch(thing)]))
         return found
 
     def _hooks(self, things: list[object]) -> Iterable[Hold]:
@@ -153,7 +158,7 @@ class Natives:
                 case _:
                     continue
         if self._autograd is not None:
-            tensors = (handle for handle in self.handles if _framework(handle) == "torch")
+            tensors = (handle for handle in self.handles if self._is_torch(handle))
             found.update(span for tensor in tensors if (span := self._autograd.span(tensor)) is not None)
         return found
 
@@ -164,12 +169,12 @@ class Natives:
         """
         if self._autograd is None:
             return 0
-        tensors = [thing for thing in things if _framework(thing) == "torch" and self.has_key(thing)]
+        tensors = [thing for thing in things if self._is_torch(thing) and self.has_key(thing)]
         return int(self._autograd.unexplained(tensors, self._live, self.handles, self.saved, exports))
 
     def kept(self, thing: Any) -> int:
         """How many references to an object are native users' own (torch counts all of a handle's as one)."""
-        return int(self._autograd.kept(thing)) if self._autograd is not None and _framework(thing) == "torch" else 0
+        return int(self._autograd.kept(thing)) if self._autograd is not None and self._is_torch(thing) else 0
 
 
 def _name(key: Any) -> str | None:
@@ -179,11 +184,6 @@ def _name(key: Any) -> str | None:
 
 def _among(things: dict[int, Any]) -> Callable[[object], bool]:
     return lambda value: id(value) in things
-
-
-def _framework(thing: object) -> str:
-    framework = frameworks.owner(thing)
-    return "" if framework is None else framework.name
 
 
 def _storage_class() -> Any:

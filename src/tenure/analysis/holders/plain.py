@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Container, Iterable, Iterator
+from itertools import compress, tee
 from types import GetSetDescriptorType, MemberDescriptorType
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 Entries = dict[Any, Any]
 
+_T = TypeVar("_T")
 _ATOMS = (str, int, float, bool, complex, bytes, type(None))
 _LONGEST = 40
 
@@ -15,6 +18,17 @@ _LONGEST = 40
 def is_a(thing: object, kind: type | tuple[type, ...]) -> bool:
     """isinstance that does not ask a proxy's `__class__`."""
     return issubclass(type(thing), kind)
+
+
+def exactly(thing: object, kinds: Iterable[type]) -> bool:
+    """Whether the object's class is one of these itself; a metaclass is not asked for `==` or a hash."""
+    return any(type(thing) is kind for kind in kinds)
+
+
+def of(kinds: Container[int], things: Iterable[_T]) -> Iterator[_T]:
+    """Those of the things whose class has one of these ids, quickly."""
+    first, second = tee(things)
+    return compress(first, map(kinds.__contains__, map(id, map(type, second))))
 
 
 def is_dict(thing: object) -> TypeGuard[Entries]:
@@ -45,7 +59,7 @@ def _spaces(kind: type) -> list[Any]:
 def attributes(thing: object) -> dict[str, object] | None:
     """The instance's own `__dict__`, unless its class computes it."""
     getter: Any = class_attribute(type(thing), "__dict__")
-    if type(getter) not in (GetSetDescriptorType, MemberDescriptorType):
+    if not exactly(getter, (GetSetDescriptorType, MemberDescriptorType)):
         return None
     found: object = getter.__get__(thing)
     return found if is_dict(found) else None
@@ -91,11 +105,10 @@ def index_of(items: Any, value: object) -> int | None:
 
 def text(key: object) -> str | None:
     """A dict's key as the user writes it, if it is plain data."""
-    kind = type(key)
-    if kind in _ATOMS:
+    if exactly(key, _ATOMS):
         shown = repr(key)
-    elif kind is tuple:
-        inner = [text(part) or f"<{class_name(type(part))}>" for part in key]  # type: ignore[attr-defined]
+    elif type(key) is tuple:
+        inner = [text(part) or f"<{class_name(type(part))}>" for part in key]
         shown = f"({', '.join(inner)}{',' if len(inner) == 1 else ''})"
     elif is_a(key, type):
         shown = class_name(key)  # type: ignore[arg-type]

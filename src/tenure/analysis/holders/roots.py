@@ -190,7 +190,7 @@ class Roots:
                 self.keep.append(space)
                 continue
             for name, value in frames.variables(frame, mine=mine):
-                if type(value) not in _DULL:
+                if not plain.exactly(value, _DULL):
                     self.keep.append(value)
                     self._variables.setdefault(id(value), []).append(_Variable(name, code, frame.f_lineno, thread))
 
@@ -237,5 +237,5 @@ class Roots:
 
 def _is_own(thing: object) -> bool:
     """Whether this is a function or generator of tenure's."""
-    code = _CODE_OF.get(type(thing))
+    code = next((name for kind, name in _CODE_OF.items() if type(thing) is kind), None)
     return code is not None and frames.is_own(getattr(thing, code))
