@@ -24,6 +24,7 @@ class Census:
         self._array: Any = getattr(numpy, "ndarray", None)
         self._containers: list[Any] = []
         self.keep: list[Any] = []
+        self._alive: list[Any] = []  # so that no id is seen twice for two things
         self._seen: dict[int, bool] = {}
         arrays = {id(kind) for kind in _family(self._array)} if self._array is not None else set[int]()
         self._kinds = {id(dict), id(tuple), *arrays}
@@ -38,11 +39,12 @@ class Census:
         """Let go of everything."""
         self.keep.clear()
         self._containers.clear()
+        self._alive.clear()
 
     @property
-    def own(self) -> tuple[int, int]:
+    def own(self) -> tuple[int, ...]:
         """The ids of the lists in which things are kept."""
-        return id(self.keep), id(self._containers)
+        return id(self.keep), id(self._containers), id(self._alive)
 
     def holding(self, ids: set[int]) -> list[Any]:
         """The unlisted containers, and arrays of objects, that directly hold one of these."""
@@ -59,6 +61,7 @@ class Census:
                 if gc.is_tracked(thing):
                     continue
                 self._seen[id(thing)] = False
+                self._alive.append(thing)
                 if not self._look(plain.of(self._kinds, gc.get_referents(thing))):
                     continue
                 self._containers.append(thing)

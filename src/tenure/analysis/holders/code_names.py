@@ -206,19 +206,13 @@ def _thread_local(owner: object, chain: list[object], at: int) -> Step | None:
     return None
 
 
-def _context(owner: object, chain: list[object], at: int) -> Step:
-    """A context holds its variables in a tree of pairs."""
+def _context(owner: Any, chain: list[object], at: int) -> Step:
+    """A context holds its variables in a tree of pairs; the context itself says which is whose."""
     steps = 1
     while at + steps < len(chain) - 1 and plain.class_name(type(chain[at + steps])).startswith("hamt"):
-        owner = chain[at + steps]
         steps += 1
-    parts = gc.get_referents(owner)
-    index = plain.index_of(parts, chain[at + steps])
-    near: list[Any] = [
-        part for part in parts[max(0, (index or 0) - 1) : (index or 0) + 2] if type(part) is contextvars.ContextVar
-    ]
-    name = contextvars.ContextVar.__dict__["name"].__get__(near[0]) if near else "?"
-    return (Link(f"context variable {name}", "context"),), steps
+    names = [variable.name for variable, value in owner.items() if value is chain[at + steps]]
+    return (Link(f"context variable {names[0] if names else '?'}", "context"),), steps
 
 
 _TELLERS: dict[type, Callable[[Any, list[object], int], Step | None]] = {
