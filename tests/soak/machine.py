@@ -46,6 +46,8 @@ class Child:
         return {"failure": f"the child died: {how}\n{self.errors.read()[-3000:]}", "steps": 0}
 
     def start(self) -> subprocess.Popen[str]:
+        if self.errors is not None:
+            self.errors.close()
         self.errors = tempfile.TemporaryFile("w+")
         command = [sys.executable, str(HERE / "child.py"), self.world]
         self.process = subprocess.Popen(
@@ -64,6 +66,8 @@ class Child:
             self.process.wait()
             self.process.stdout.close()
             self.process = None
+        if self.errors is not None:
+            self.errors.close()
 
 
 def programs(kinds: list[str], steps: int) -> st.SearchStrategy[list[Any]]:

@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from itertools import pairwise
 from typing import Any
 
@@ -51,15 +52,16 @@ def find(handles: list[Any], keys: set[object], ignore: frozenset[int] = frozens
 
 
 def _find(handles: list[Any], keys: set[object], ignore: frozenset[int], limit: int) -> list[Holder]:
-    natives = Natives(keys)
-    roots = Roots()
-    heap = Heap(roots, {*ignore, *natives.own, id(handles)}, natives, time.monotonic() + _SECONDS)
-    search = _Search(natives, roots, heap)
-    try:
+    with ExitStack() as stack:
+        natives = Natives(keys)
+        stack.callback(natives.clear)
+        roots = Roots()
+        stack.callback(roots.clear)
+        heap = Heap(roots, {*ignore, *natives.own, id(handles)}, natives, time.monotonic() + _SECONDS)
+        stack.callback(heap.clear)
+        search = _Search(natives, roots, heap)
+        stack.callback(search.clear)
         return search.run(handles, limit)
-    finally:
-        for part in (search, heap, roots, natives):
-            part.clear()
 
 
 class _Search:

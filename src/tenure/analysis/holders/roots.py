@@ -201,7 +201,7 @@ class Roots:
         errors: list[Any] = list(sys._current_exceptions().values())
         for error in errors:
             # Python 3.11 gives triples.
-            handled: Any = error if isinstance(error, BaseException) else error[1]
+            handled: Any = error[1] if type(error) is tuple else error
             if handled is not None:
                 self.keep.append(handled)
                 self._special[id(handled)] = Root("exception", 0, (Link("being handled", "exception"),))

@@ -6,7 +6,6 @@ whatever else used the old one (a view, an export, the autograd graph, a `.grad`
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -35,6 +34,10 @@ class EndedTensor(torch.Tensor):  # type: ignore[misc]
         name = getattr(func, "__name__", "")
         if name == "__get__":
             name = getattr(getattr(func, "__self__", None), "__name__", "")
+        strides = args[0].__dict__.get("_ended_strides") if name == "stride" else None
+        if strides is not None:  # of the Python fallback, which stands on one poisoned byte
+            dim = args[1] if len(args) > 1 else (kwargs or {}).get("dim")
+            return strides if dim is None else strides[dim]
         if name in _METADATA and not (name == "type" and len(args) + len(kwargs or ()) > 1):
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
@@ -68,6 +71,7 @@ class EndedTensor(torch.Tensor):  # type: ignore[misc]
 def divorce(tensor: torch.Tensor, kind: type, text: str) -> bool:
     """Take the bytes from under a sealed handle of class `kind`; False if native weak references forbid it."""
     with torch._C.DisableTorchFunctionSubclass():
+        strides = tensor.stride() if tensor.layout == torch.strided else None
         try:
             other = _blank(tensor, text)
             torch._C._swap_tensor_impl(tensor, other)
@@ -78,6 +82,8 @@ def divorce(tensor: torch.Tensor, kind: type, text: str) -> bool:
         other.__class__ = kind
         attributes = {name: value for name, value in tensor.__dict__.items() if name != "_is_param"}
         other.__dict__.update(attributes)
+        if handles() is None:
+            tensor.__dict__["_ended_strides"] = strides
     return True
 
 
@@ -110,10 +116,9 @@ def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
     return blank
 
 
-@functools.cache
 def _poison(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     with torch.inference_mode(mode=False):
-        return torch.full((1,), math.nan if dtype.is_floating_point or dtype.is_complex else 0, device=device).to(dtype)
+        return torch.full((), math.nan if dtype.is_floating_point or dtype.is_complex else 0, device=device).to(dtype)
 
 
 def _empty_in_place(tensor: torch.Tensor, text: str) -> bool:
