@@ -60,21 +60,31 @@ def is_own(code: CodeType) -> bool:
     return code.co_filename.startswith(_PACKAGE)
 
 
-def running() -> Iterator[tuple[FrameType, str, bool]]:
+def running() -> list[tuple[FrameType, str, bool]]:
     """Every frame on every thread's stack, innermost first: the frame, the thread's name, whether it is this thread.
 
-    The main thread's name is empty: nobody needs to be told that.
+    The main thread's name is empty: nobody needs to be told that. The caller is among the frames, so it must clear the
+    list: a frame with a variable that leads to itself stays until the next collection, and so does all it holds.
     """
     main, mine = threading.main_thread().ident, threading.get_ident()
     names: dict[int, str] = {}
     for thread in threading.enumerate():
         names[thread.ident or 0] = str(thread.__dict__.get("_name"))
-    for ident, top in sys._current_frames().items():
+    tops = sys._current_frames()
+    tops[mine] = sys._getframe(1)
+    found: list[tuple[FrameType, str, bool]] = []
+    for ident in tops:
         name = "" if ident == main else names.get(ident, str(ident))
-        frame: FrameType | None = top
-        while frame is not None:
-            yield frame, name, ident == mine
-            frame = frame.f_back
+        found.extend((frame, name, ident == mine) for frame in _stack(tops[ident]))
+    tops.clear()
+    return found
+
+
+def _stack(top: FrameType) -> list[FrameType]:
+    found = [top]
+    while (outer := found[-1].f_back) is not None:
+        found.append(outer)
+    return found
 
 
 def binding(code: CodeType, name: str, line: int) -> Site:

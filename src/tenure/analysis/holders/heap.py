@@ -29,6 +29,8 @@ class Native(Protocol):
 
 _CHUNK = 100  # objects asked about in one pass over the heap; the pass slows down with their number
 _MANY = 250  # from here on a pass in Python that asks about all of them is faster
+# Names come from a module's dict, not from the module. It must not be looked into besides: on Python 3.12 asyncio's shows
+# freed objects of its own, and `get_referents` would revive them and ruin the list they are kept in.
 _NEVER = (ModuleType, CodeType, BuiltinFunctionType)
 _GENERATORS = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
 
@@ -115,6 +117,8 @@ class Heap:
 
     def _connect(self, children: set[int], found: list[Any]) -> None:
         for parent in found:
+            if plain.is_a(parent, _NEVER):
+                continue
             held = [key for part in unlisted.contents(parent) if (key := id(part)) in children]
             for key in held:
                 self._seen[key] = self._seen.get(key, 0) + 1
@@ -130,8 +134,12 @@ class Heap:
             if type(parent) is kind:
                 # Of one that is running, the frame's variables are beginnings already.
                 return id(getattr(parent, frame)) in self._roots.running
-        return plain.is_a(parent, _NEVER)
+        return False
 
 
 def _scan(keys: set[int]) -> list[Any]:
-    return [thing for thing in gc.get_objects() if not keys.isdisjoint(map(id, gc.get_referents(thing)))]
+    return [
+        thing
+        for thing in gc.get_objects()
+        if type(thing) is not ModuleType and not keys.isdisjoint(map(id, gc.get_referents(thing)))
+    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Container, Iterable, Iterator
 from itertools import compress, tee
 from types import GetSetDescriptorType, MemberDescriptorType
@@ -115,8 +114,3 @@ def text(key: object) -> str | None:
     else:
         return None
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"
-
-
-def refers(thing: object, value: object) -> bool:
-    """Whether the collector sees a reference from one to the other."""
-    return any(found is value for found in gc.get_referents(thing))

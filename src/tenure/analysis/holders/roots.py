@@ -13,6 +13,7 @@ from types import (
     CellType,
     CodeType,
     CoroutineType,
+    FrameType,
     FunctionType,
     GeneratorType,
     ModuleType,
@@ -176,19 +177,24 @@ class Roots:
                 self._spaces.setdefault(id(space), _Space(name, file if type(file) is str else None))
 
     def _frames(self) -> None:
-        for frame, thread, mine in frames.running():
-            self.running.add(id(frame))
-            self.keep.append(frame)
-            code = frame.f_code
-            space: object = None if frames.is_function(code) else frame.f_locals
-            if space is frame.f_globals:
-                name = frame.f_globals.get("__name__")
-                self._spaces.setdefault(id(space), _Space(name if type(name) is str else "", code.co_filename))
-                continue
-            if type(space) is dict:
-                self._spaces.setdefault(id(space), _Space("", code.co_filename, code.co_qualname))
-                self.keep.append(space)
-                continue
+        stacks = frames.running()
+        for frame, thread, mine in stacks:
+            self._frame(frame, thread, mine)
+        frame = None  # see `running`
+        stacks.clear()
+
+    def _frame(self, frame: FrameType, thread: str, mine: bool) -> None:
+        self.running.add(id(frame))
+        self.keep.append(frame)
+        code = frame.f_code
+        space: object = None if frames.is_function(code) else frame.f_locals
+        if space is frame.f_globals:
+            name = frame.f_globals.get("__name__")
+            self._spaces.setdefault(id(space), _Space(name if type(name) is str else "", code.co_filename))
+        elif space is not None:
+            self._spaces.setdefault(id(space), _Space("", code.co_filename, code.co_qualname))
+            self.keep.append(space)
+        else:
             for name, value in frames.variables(frame, mine=mine):
                 if not plain.exactly(value, _DULL):
                     self.keep.append(value)
