@@ -7,6 +7,7 @@ import functools
 import gc
 import importlib
 import inspect
+import pathlib
 import re
 import subprocess
 import sys
@@ -21,6 +22,8 @@ import pytest
 import tenure
 import tenure.frameworks
 from tenure.analysis.holders import find
+
+PACKAGE = pathlib.Path(tenure.__file__).parent
 
 
 @pytest.fixture(autouse=True)
@@ -345,6 +348,19 @@ def test_a_search_lengthens_no_life(torch):
         assert ref() is None
         assert storage.expired()
     finally:
+        gc.enable()
+
+
+def test_a_search_leaves_no_frames_behind(torch):
+    x = torch.ones(3)
+    gc.collect()
+    gc.disable()
+    try:
+        tenure.holders(x)
+        left = [frame for frame in gc.get_objects() if type(frame) is types.FrameType]
+        assert not [frame for frame in left if frame.f_code.co_filename.startswith(str(PACKAGE))]
+    finally:
+        left = None
         gc.enable()
 
 

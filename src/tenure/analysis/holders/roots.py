@@ -180,7 +180,7 @@ class Roots:
         stacks = frames.running()
         for frame, thread, mine in stacks:
             self._frame(frame, thread, mine)
-        frame = None  # see `running`
+        del frame  # see `running`
         stacks.clear()
 
     def _frame(self, frame: FrameType, thread: str, mine: bool) -> None:
@@ -191,10 +191,10 @@ class Roots:
         if space is frame.f_globals:
             name = frame.f_globals.get("__name__")
             self._spaces.setdefault(id(space), _Space(name if type(name) is str else "", code.co_filename))
-        elif space is not None:
+        elif plain.is_dict(space):
             self._spaces.setdefault(id(space), _Space("", code.co_filename, code.co_qualname))
             self.keep.append(space)
-        else:
+        elif space is None:
             for name, value in frames.variables(frame, mine=mine):
                 if not plain.exactly(value, _DULL):
                     self.keep.append(value)
