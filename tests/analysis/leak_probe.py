@@ -19,16 +19,19 @@ import weakref
 
 MOST_PILES = 3
 KINDS = {}  # which classes are tensors'
+OLD = []  # tensors that were there before the program
 
 
 def tensors():
     """The tensors born in the program."""
     from tenure import frameworks
 
-    objects = gc.get_objects(generation=0)  # without collections, all that the program made is young
+    objects = gc.get_objects()
     for kind in set(map(type, objects)).difference(KINDS):
         KINDS[kind] = any(framework.owns(kind) for framework in frameworks.awake())
-    return list(itertools.compress(objects, map(KINDS.__getitem__, map(type, objects))))
+    old = set(map(id, OLD))
+    found = itertools.compress(objects, map(KINDS.__getitem__, map(type, objects)))
+    return [thing for thing in found if id(thing) not in old]
 
 
 def piles():
@@ -51,8 +54,8 @@ def ask():
         tensor = [ref()]
         if tensor[0] is None:
             continue
-        keys = {buffer.key for buffer in frameworks.owner(tensor[0]).buffers(tensor[0])}
-        holders = [holder for holder in find(tensor, keys) if holder.site is None or holder.site.file != __file__]
+        buffers = frameworks.owner(tensor[0]).buffers(tensor[0])
+        holders = [holder for holder in find(tensor, buffers) if holder.site is None or holder.site.file != __file__]
         answers.append([(holder.kind, holder.name) for holder in holders])
         tensor.clear()
     return answers
@@ -78,6 +81,10 @@ def run(program, moment):
         sys.setprofile(watch)
 
     gc.disable()
+    if moment is None:
+        gc.freeze()  # what there is before the program is not looked at again and again
+    else:
+        OLD.extend(tensors())
     sys.argv = [program]
     sys.setprofile(watch)
     try:

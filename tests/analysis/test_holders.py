@@ -17,6 +17,7 @@ import types
 import weakref
 
 import planted
+import planted_in_torch
 import pytest
 
 import tenure
@@ -56,7 +57,7 @@ def test_planted(plant, torch):
     check(plant, torch.ones(3))
 
 
-@pytest.mark.parametrize("plant", planted.TORCH, ids=lambda plant: plant.__name__)
+@pytest.mark.parametrize("plant", planted_in_torch.TORCH, ids=lambda plant: plant.__name__)
 def test_planted_in_torch(plant, torch):
     check(plant, torch.ones(3))
 
@@ -247,13 +248,13 @@ def test_nothing_native_is_claimed_of_ordinary_tensors(torch):
 def test_bytes_that_outlive_every_handle(torch):
     x = torch.ones(3, requires_grad=True)
     y = x.exp()
-    keys = key(y)
+    wanted = buffers(y)
     loss = y.sum()
     del y
-    (holder,) = find([], keys)
+    (holder,) = find([], wanted)
     assert (holder.kind, holder.name) == ("local", "loss → autograd SumBackward0 → ExpBackward0 → saved result")
     del loss
-    (holder,) = find([], keys)
+    (holder,) = find([], wanted)
     assert (holder.kind, holder.name) == ("native", "native code")
 
 
@@ -277,9 +278,9 @@ def test_after_dispose_the_report_names_the_view(torch):
 # ------------------------------------------------------------------------------------------------ what must not be
 
 
-def key(x):
+def buffers(x):
     framework = tenure.frameworks.owner(x)
-    return {buffer.key for buffer in framework.buffers(x)}
+    return framework.buffers(x)
 
 
 def test_weak_references_do_not_hold(torch):
@@ -300,7 +301,7 @@ def test_tenures_own_references_never_appear(torch):
                 *tenure.holders(x),
                 *tenure.holders(box),
                 *tenure.remains(box).holders,
-                *find([x], key(x), limit=99),
+                *find([x], buffers(x), limit=99),
             ]
             return {holder.name for holder in found}, {holder.name for holder in tenure.holders(kept)}
 
@@ -341,7 +342,7 @@ def test_a_search_lengthens_no_life(torch):
     gc.disable()
     try:
         tenure.holders(x)
-        find([], key(x))
+        find([], buffers(x))
         next(generator)
         keep.clear()
         del x
@@ -447,8 +448,8 @@ def test_limit_and_ignore(torch):
     x = torch.ones(3)
     boxes = [[x] for _ in range(20)]
     assert len(tenure.holders(x)) == 8
-    assert len(find([x], key(x), limit=50)) == 21
-    named = {holder.name for holder in find([x], key(x), ignore=frozenset({id(boxes[3])}), limit=50)}
+    assert len(find([x], buffers(x), limit=50)) == 21
+    named = {holder.name for holder in find([x], buffers(x), ignore=frozenset({id(boxes[3])}), limit=50)}
     assert "boxes[3][0]" not in named
     assert "boxes[4][0]" in named
 
@@ -682,6 +683,33 @@ def test_planted_in_numpy(plant, np):
     # Arrays, and the tuples and dicts that hold nothing else, are unknown to the garbage collector.
     gc.collect()
     check(plant, np.ones(3))
+
+
+def test_a_tensor_made_from_an_array(np, torch):
+    x = np.ones(3)
+    planted.GLOBAL.append(torch.from_numpy(x))
+    assert matching(x, "torch tensor", r"GLOBAL\[0\]$"), told(x)
+    planted.GLOBAL.clear()
+    assert not matching(x, "torch tensor", "")
+
+
+def test_tensors_that_travel_between_frameworks(torch, jax):
+    x = torch.arange(16.0)
+    planted.GLOBAL.append(jax.numpy.from_dlpack(x))
+    assert matching(x, "jax tensor", r"GLOBAL\[0\]$"), told(x)
+    y = jax.numpy.arange(16.0) * 2
+    planted.GLOBAL[0] = torch.from_dlpack(y)
+    assert matching(y, "torch tensor", r"GLOBAL\[0\]$"), told(y)
+    planted.GLOBAL.clear()
+    assert not matching(y, "torch tensor", "")
+
+
+def test_an_array_made_from_a_jax_array(jax, np):
+    x = jax.numpy.ones(3) * 2
+    planted.GLOBAL.append({"host": np.asarray(x)})
+    assert matching(x, "array", r"GLOBAL\[0\]\['host'\]$"), told(x)
+    planted.GLOBAL.clear()
+    assert not matching(x, "array", "")
 
 
 def test_a_search_is_quick(torch, jax, tf):

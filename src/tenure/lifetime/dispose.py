@@ -204,7 +204,7 @@ def _search(buffer: Buffer, refs: list[weakref.ref[Any]]) -> Search:
     def search() -> list[Holder]:
         from tenure.analysis import holders
 
-        return holders.find(list(filter(lambda handle: handle is not None, (ref() for ref in refs))), {buffer.key})
+        return holders.find(list(filter(lambda handle: handle is not None, (ref() for ref in refs))), [buffer])
 
     return search
 

@@ -54,8 +54,8 @@ def holders(x: Any) -> list[Holder]:
 
     found = [handle for handle in gather(x, "holders") if ended.find(handle) is None]
     handles = [handle.value if isinstance(handle, Owned) else handle for handle in found]
-    keys = {buffer.key for buffer, _ in buffers(handles)}
-    return find(handles, keys) if keys else []
+    wanted = [buffer for buffer, _ in buffers(handles)]
+    return find(handles, wanted) if wanted else []
 
 
 def memory() -> Memory:

@@ -59,7 +59,7 @@ class Census:
             if id(thing) in self._seen:
                 found = found or self._seen[id(thing)]
                 continue
-            if type(thing) is dict or type(thing) is tuple:
+            if plain.is_dict(thing) or plain.is_tuple(thing):
                 if gc.is_tracked(thing):
                     continue
                 self._seen[id(thing)] = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextvars
 import dataclasses
 import gc
-import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from itertools import pairwise
@@ -16,12 +15,11 @@ from tenure.analysis.holders import paths, plain
 from tenure.analysis.holders.census import Census
 from tenure.analysis.holders.heap import Heap
 from tenure.analysis.holders.names import Namer
-from tenure.analysis.holders.natives import Natives
+from tenure.analysis.holders.natives import Natives, reads
 from tenure.analysis.holders.roots import Roots
-from tenure.frameworks import host
+from tenure.frameworks.base import Buffer
 from tenure.model import Holder, Link
 
-_SECONDS = 1.2  # for the way upwards; what comes before and after takes as long again at most
 _MOST = 100  # handles that are looked at of a container's; more would find more of the same holders
 
 
@@ -29,12 +27,14 @@ class _Buffer:
     """Stands for bytes that something holds without a handle."""
 
 
-def find(handles: list[Any], keys: set[object], ignore: frozenset[int] = frozenset(), limit: int = 8) -> list[Holder]:
+def find(
+    handles: list[Any], buffers: Iterable[Buffer], ignore: frozenset[int] = frozenset(), limit: int = 8
+) -> list[Holder]:
     """Who keeps these handles, and others that share their buffers, alive.
 
     Arguments:
         handles: tensors asked about; may be empty when they have ended and only their buffers are known.
-        keys: the buffers' identities (`Buffer.key`).
+        buffers: their buffers.
         ignore: ids of objects whose references do not count.
         limit: the most holders to tell.
     """
@@ -45,19 +45,19 @@ def find(handles: list[Any], keys: set[object], ignore: frozenset[int] = frozens
     gc.disable()  # the search allocates much; a collection would end what it is about to name
     try:
         # In a context of its own: handles that become visible on the way are nobody's births.
-        return contextvars.Context().run(_find, handles, keys, ignore, limit)
+        return contextvars.Context().run(_find, handles, list(buffers), ignore, limit)
     finally:
         if collecting:
             gc.enable()
 
 
-def _find(handles: list[Any], keys: set[object], ignore: frozenset[int], limit: int) -> list[Holder]:
+def _find(handles: list[Any], buffers: list[Buffer], ignore: frozenset[int], limit: int) -> list[Holder]:
     with ExitStack() as stack:
-        natives = Natives(keys)
+        natives = Natives(buffers)
         stack.callback(natives.clear)
         roots = Roots()
         stack.callback(roots.clear)
-        heap = Heap(roots, {*ignore, *natives.own, id(handles)}, natives, time.monotonic() + _SECONDS)
+        heap = Heap(roots, {*ignore, *natives.own, id(handles)}, natives)
         stack.callback(heap.clear)
         search = _Search(natives, roots, heap)
         stack.callback(search.clear)
@@ -88,6 +88,8 @@ class _Search:
         buffer = heap.add(_Buffer())
         self._lead(buffer)
         self._lend(buffer, self._natives.lenders(), asked)
+        if not self._natives.counts:
+            self._lend(buffer, self._natives.strangers(), asked)
         targets = [*asked, *others]
         paths.explore(heap, [*targets, buffer])
         unknown = self._unknown(targets, 0)
@@ -126,12 +128,13 @@ class _Search:
     def _take_census(self, buffer: int, asked: Iterable[int]) -> int:
         self._census = Census(self._roots.keep)
         self._heap.take(self._census)
-        exports = 0
-        for span in self._natives.spans():
-            for array in self._census.keep:
-                if host.overlaps(array, *span):
-                    self._lend(buffer, [(array, "array")], asked)
-                    exports += 1
+        spans = self._natives.spans()
+        arrays = [array for array in self._census.keep if any(reads(array, span) for span in spans)]
+        strangers = self._natives.strangers() if self._natives.counts else []
+        self._lend(buffer, [*((array, "array") for array in arrays), *strangers], asked)
+        exports = len(arrays) + len(strangers)
+        arrays.clear()
+        strangers.clear()
         return exports
 
     def _unknown(self, targets: list[int], exports: int) -> int:
@@ -149,10 +152,14 @@ class _Search:
     def _paths(self, targets: list[int], others: Iterable[int], most: int) -> Iterable[tuple[tuple[int, ...], Holder]]:
         told = [path for path in paths.shortest(self._heap, targets) if self._is_worth_telling(path)]
         told.sort(key=lambda path: (path.rank, self._graphs(path), len(path.chain)))
-        for path in told[:most]:
+        seen: set[Holder] = set()
+        for path in told:
+            if len(seen) >= most:
+                break
             holder = self._tell(path, path.chain[:-1] if path.chain[-2] in self._kinds else path.chain)
             kind = self._kinds.get(path.chain[-2], "view" if path.chain[-1] in others else holder.kind)
             foreign = sum(link.site is not None and not sites.is_user(link.site.file) for link in holder.links)
+            seen.add(Holder(kind, holder.links))
             yield (path.rank, self._graphs(path), foreign, len(path.chain)), Holder(kind, holder.links)
 
     def _is_worth_telling(self, path: paths.Path) -> bool:

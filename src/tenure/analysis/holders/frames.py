@@ -106,4 +106,4 @@ def _bindings(code: CodeType) -> Iterator[tuple[int, str]]:
         if number is None or not step.opname.startswith("STORE_"):
             continue
         bound: Any = step.argval
-        yield from ((number, str(name)) for name in (bound if type(bound) is tuple else (bound,)))
+        yield from ((number, str(name)) for name in (bound if plain.is_tuple(bound) else (bound,)))

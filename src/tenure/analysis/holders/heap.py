@@ -27,18 +27,19 @@ class Native(Protocol):
         ...
 
 
+_SECONDS = 1.0
 _CHUNK = 100  # objects asked about in one pass over the heap; the pass slows down with their number
 _MANY = 250  # from here on a pass in Python that asks about all of them is faster
 # Names come from a module's dict, not from the module. It must not be looked into besides: on Python 3.12 asyncio's shows
 # freed objects of its own, and `get_referents` would revive them and ruin the list they are kept in.
 _NEVER = (ModuleType, CodeType, BuiltinFunctionType)
-_GENERATORS = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
+_GENERATORS: dict[type, str] = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
 
 
 class Heap:
     """Objects by id, and for each child its parents. Keeps what it saw alive until `clear`."""
 
-    def __init__(self, roots: Roots, ignore: Iterable[int], native: Native, deadline: float) -> None:
+    def __init__(self, roots: Roots, ignore: Iterable[int], native: Native) -> None:
         self.objects: dict[int, object] = {}
         self.parents: dict[int, dict[int, tuple[Link, ...]]] = {}
         self.ranks: dict[int, int | None] = {}
@@ -46,8 +47,9 @@ class Heap:
         self._roots = roots
         self._census: unlisted.Census | None = None
         self._seen: dict[int, int] = {}
+        self._plain: dict[tuple[int, int], bool] = {}
         self._native = native
-        self._deadline = deadline
+        self._deadline = 0.0
         self._ignore = {*ignore, id(self.objects), id(roots.keep)}
 
     def clear(self) -> None:
@@ -69,10 +71,23 @@ class Heap:
         known[key] = links or known.get(key, ())
         return key
 
+    def is_plain(self, child: int, parent: int) -> bool:
+        """Whether the user would think of this hold first: not by way of a graph, nor as the key of a dict."""
+        if (child, parent) not in self._plain:
+            owner, value = self.objects[parent], self.objects[child]
+            graph = any(link.kind == "autograd" for link in self.parents[child][parent])
+            key = plain.is_a(owner, dict) and plain.has_key(owner, value) and not plain.key_of(owner, value)[0]
+            self._plain[child, parent] = not graph and not key
+        return self._plain[child, parent]
+
+    def start(self) -> None:
+        """Begin to count the time that an exploration may take: the processor's, so that a busy machine finds no less."""
+        self._deadline = time.thread_time() + _SECONDS
+
     @property
     def late(self) -> bool:
         """Whether the search has taken as long as it may."""
-        return time.monotonic() > self._deadline
+        return time.thread_time() > self._deadline
 
     def is_end(self, key: int) -> bool:
         """Whether there is no point in asking who refers to this object: the user's names and all classes are ends."""
@@ -130,11 +145,9 @@ class Heap:
     def _is_noise(self, parent: object) -> bool:
         if type(parent) is FrameType:
             return id(parent) in self._roots.running
-        for kind, frame in _GENERATORS.items():
-            if type(parent) is kind:
-                # Of one that is running, the frame's variables are beginnings already.
-                return id(getattr(parent, frame)) in self._roots.running
-        return False
+        # Of a generator that is running, the frame's variables are beginnings already.
+        frame = next((name for kind, name in _GENERATORS.items() if plain.exactly(parent, (kind,))), None)
+        return frame is not None and id(getattr(parent, frame)) in self._roots.running
 
 
 def _scan(keys: set[int]) -> list[Any]:

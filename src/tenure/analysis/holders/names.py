@@ -89,7 +89,7 @@ class Namer:
             if index is None:
                 return None
             fields: Any = plain.class_attribute(type(owner), "_fields") if plain.is_a(owner, tuple) else None
-            if type(fields) is tuple and index < len(fields):
+            if plain.is_tuple(fields) and index < len(fields):
                 return (Link(f".{fields[index]}", "attribute"),), 1
             return (Link(f"[{index}]", "item"),), 1
         place = census.place(owner, value)

@@ -11,7 +11,8 @@ from typing import Any
 from tenure import frameworks
 from tenure.analysis.holders import plain
 from tenure.frameworks import host
-from tenure.frameworks.base import Framework
+from tenure.frameworks.base import Buffer, Framework
+from tenure.frameworks.host import Span
 from tenure.model import Link
 
 Hold = tuple[object, object, tuple[Link, ...]]  # child, parent, how that is told
@@ -20,8 +21,9 @@ Hold = tuple[object, object, tuple[Link, ...]]  # child, parent, how that is tol
 class Natives:
     """What the frameworks know about holds in native code. Keeps tensors in lists named by `own` until `clear`."""
 
-    def __init__(self, keys: set[object]) -> None:
-        self._keys = keys
+    def __init__(self, buffers: list[Buffer]) -> None:
+        self._keys = {buffer.key for buffer in buffers}
+        self._spans = {buffer.span for buffer in buffers if buffer.span is not None}
         self._owners: dict[int, str] = {}
         self.handles: list[Any] = []
         self.saved: dict[int, int] = {}  # how often autograd saved a handle (by id), or the buffer by another (0)
@@ -45,7 +47,7 @@ class Natives:
                 self._owners[id(kind)] = name
         shelves = {"": self._lenders, "torch": self._live}
         for thing in plain.of(self._owners, objects):
-            shelves.get(self._owners[id(type(thing))], self._others).append(thing)
+            shelves.get(self._owner(thing), self._others).append(thing)
         objects.clear()
         thing = None  # or it would count as a reference
         if "torch" in asked:
@@ -61,6 +63,11 @@ class Natives:
         graph = () if self._graph is None else (id(self._graph.keep),)
         return (id(self.handles), id(self._live), id(self._others), id(self._lenders), *graph)
 
+    @property
+    def counts(self) -> bool:
+        """Whether native references are counted, so that what nothing explains shows."""
+        return self._autograd is not None
+
     def clear(self) -> None:
         """Let go of everything."""
         for kept in (self.handles, self._live, self._others, self._lenders):
@@ -74,7 +81,10 @@ class Natives:
         return framework is not None and any(buffer.key in self._keys for buffer in framework.buffers(thing))
 
     def _is_torch(self, thing: object) -> bool:
-        return self._owners.get(id(type(thing))) == "torch"
+        return self._owner(thing) == "torch"
+
+    def _owner(self, thing: object) -> str:
+        return self._owners.get(id(type(thing)), "")
 
     def savers(self) -> list[tuple[object, tuple[Link, ...]]]:
         """The live tensors whose graph saved one of the wanted buffers."""
@@ -142,24 +152,32 @@ class Natives:
         found: list[tuple[object, str]] = []
         for thing in self._lenders:
             if type(thing) is memoryview:
-                if any(host.overlaps(thing, *span) for span in spans):
+                if any(reads(thing, span) for span in spans):
                     found.append((thing, "memoryview"))
             elif ("torch", thing._cdata) in self._keys:
                 found.append((thing, "storage"))
         return found
 
-    def spans(self) -> set[tuple[int, int]]:
-        """The host memory behind the wanted buffers, as far as it is known."""
-        found: set[tuple[int, int]] = set()
-        for key in self._keys:
-            match key:
-                case ("jax", _, int(start), int(nbytes)) | ("tensorflow" | "numpy", int(start), int(nbytes)):
-                    found.add((start, start + nbytes))
-                case _:
-                    continue
-        if self._autograd is not None:
-            tensors = (handle for handle in self.handles if self._is_torch(handle))
-            found.update(span for tensor in tensors if (span := self._autograd.span(tensor)) is not None)
+    def spans(self) -> set[Span]:
+        """Where the wanted buffers lie, as far as that is known."""
+        return {buffer.span for buffer in self._buffers() if buffer.span is not None} | self._spans
+
+    def _buffers(self) -> Iterable[Buffer]:
+        for handle in self.handles:
+            framework = frameworks.owner(handle)
+            for buffer in framework.buffers(handle) if framework is not None else ():
+                if buffer.key in self._keys:
+                    yield buffer
+
+    def strangers(self) -> list[tuple[object, str]]:
+        """Other frameworks' tensors on the same memory: made with DLPack."""
+        spans, names = self.spans(), set(self._owners.values())
+        found: list[tuple[object, str]] = []
+        for framework in frameworks.awake() if spans else ():
+            for tensor in framework.live() if framework.name not in names else ():
+                places = [buffer.span for buffer in framework.buffers(tensor) if buffer.span is not None]
+                if any(_overlap(place, span) for place in places for span in spans):
+                    found.append((tensor, f"{framework.name} tensor"))
         return found
 
     def unknown(self, things: list[Any], exports: int) -> int:
@@ -177,9 +195,18 @@ class Natives:
         return int(self._autograd.kept(thing)) if self._autograd is not None and self._is_torch(thing) else 0
 
 
+def reads(view: object, span: Span) -> bool:
+    """Whether an array or memory view lies on this memory."""
+    return span[0] == "host" and host.overlaps(view, *span[1:])
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] == other[0] and one[1] < other[2] and other[1] < one[2]
+
+
 def _name(key: Any) -> str | None:
     """The framework that a key belongs to, if it tells."""
-    return str(key[0]) if type(key) is tuple else None
+    return str(key[0]) if plain.is_tuple(key) else None
 
 
 def _among(things: dict[int, Any]) -> Callable[[object], bool]:

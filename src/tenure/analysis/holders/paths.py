@@ -14,8 +14,8 @@ from tenure.analysis.holders.heap import Heap
 _PLAIN = (dict, list, tuple, set, frozenset, deque, CellType, MethodType, FunctionType)
 _DEPTH = 40
 _BREADTH = 1500  # objects asked about on one level
-_MOST = 20_000
-_NATIVE = 100  # a way through a graph is told only where no way through names was found
+_DIRECT = 300  # references to the targets that are followed at all
+_ODD = 100  # a way through a graph or a key is told only where no plain one was found
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,14 @@ class Path:
 
 def explore(heap: Heap, targets: list[int]) -> None:
     """Go upwards from the targets until every direct reference to one has a beginning in the user's code."""
+    heap.start()
     goals = set(targets)
     heap.expand([target for target in targets if target not in heap.expanded])
     direct = {parent for _, parent in _direct(heap, targets)}
     for _ in range(_DEPTH):
-        missing = direct.difference(_reached(heap, goals, 0, native=False))
+        missing = direct.difference(_reached(heap, goals, 0, odd=False))
         ends = [key for key in _above(heap, missing, goals) if key not in heap.expanded and not heap.is_end(key)]
-        if not ends or heap.late or len(heap.objects) > _MOST:
+        if not ends or heap.late:
             break
         heap.expand(ends[:_BREADTH])
 
@@ -62,7 +63,9 @@ def shortest(heap: Heap, targets: list[int]) -> list[Path]:
 
 def _direct(heap: Heap, targets: list[int]) -> Iterable[tuple[int, int]]:
     goals = set(targets)
-    return [(target, parent) for target in targets for parent in heap.parents.get(target, ()) if parent not in goals]
+    found = [(target, parent) for target in targets for parent in heap.parents.get(target, ()) if parent not in goals]
+    found.sort(key=lambda pair: heap.ranks[pair[1]] is None)  # names first
+    return found[:_DIRECT]
 
 
 def _unrooted(heap: Heap, goals: set[int], parent: int, target: int) -> Path:
@@ -87,14 +90,14 @@ def _unrooted(heap: Heap, goals: set[int], parent: int, target: int) -> Path:
     return Path("far", (parent, target), rank=2)
 
 
-def _reached(heap: Heap, goals: set[int], rank: int, *, native: bool = True) -> dict[int, int]:
+def _reached(heap: Heap, goals: set[int], rank: int, *, odd: bool = True) -> dict[int, int]:
     """Everything reached from beginnings of this rank without passing a target, and from where (0: a beginning)."""
     children: dict[int, list[tuple[int, int]]] = {}
     for child, parents in heap.parents.items():
-        for parent, links in parents.items():
-            graph = any(link.kind == "autograd" for link in links)
-            if native or not graph:
-                children.setdefault(parent, []).append((child, _NATIVE if graph else 1))
+        for parent in parents:
+            is_plain = heap.is_plain(child, parent)
+            if is_plain or odd:
+                children.setdefault(parent, []).append((child, 1 if is_plain else _ODD))
     queue = [
         (0, order, key, 0) for order, key in enumerate(heap.objects) if heap.ranks[key] == rank and key not in goals
     ]

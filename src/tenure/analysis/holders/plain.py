@@ -35,7 +35,12 @@ def is_dict(thing: object) -> TypeGuard[Entries]:
     return type(thing) is dict
 
 
-def class_name(kind: type) -> str:
+def is_tuple(thing: object) -> TypeGuard[tuple[Any, ...]]:
+    """Whether this is a tuple itself, no subclass."""
+    return type(thing) is tuple
+
+
+def class_name(kind: Any) -> str:
     """A class's name, whatever its metaclass says."""
     return str(type.__dict__["__qualname__"].__get__(kind)).replace("<locals>.", "")
 
@@ -46,12 +51,12 @@ def module_name(kind: type) -> str:
     return found if type(found) is str else ""
 
 
-def class_attribute(kind: type, name: str) -> object:
+def class_attribute(kind: Any, name: str) -> object:
     """What stands in a class or its bases under this name, whatever its metaclass says."""
     return next((space[name] for space in _spaces(kind) if name in space), None)
 
 
-def _spaces(kind: type) -> list[Any]:
+def _spaces(kind: Any) -> list[Any]:
     return [type.__dict__["__dict__"].__get__(base) for base in type.__dict__["__mro__"].__get__(kind)]
 
 
@@ -106,11 +111,11 @@ def text(key: object) -> str | None:
     """A dict's key as the user writes it, if it is plain data."""
     if exactly(key, _ATOMS):
         shown = repr(key)
-    elif type(key) is tuple:
+    elif is_tuple(key):
         inner = [text(part) or f"<{class_name(type(part))}>" for part in key]
         shown = f"({', '.join(inner)}{',' if len(inner) == 1 else ''})"
     elif is_a(key, type):
-        shown = class_name(key)  # type: ignore[arg-type]
+        shown = class_name(key)
     else:
         return None
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"

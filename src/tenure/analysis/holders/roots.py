@@ -178,10 +178,8 @@ class Roots:
 
     def _frames(self) -> None:
         stacks = frames.running()
-        for frame, thread, mine in stacks:
-            self._frame(frame, thread, mine)
-        del frame  # see `running`
-        stacks.clear()
+        while stacks:  # see `running`
+            self._frame(*stacks.pop(0))
 
     def _frame(self, frame: FrameType, thread: str, mine: bool) -> None:
         self.running.add(id(frame))
@@ -207,7 +205,7 @@ class Roots:
         errors: list[Any] = list(sys._current_exceptions().values())
         for error in errors:
             # Python 3.11 gives triples.
-            handled: Any = error[1] if type(error) is tuple else error
+            handled: object = error[1] if plain.is_tuple(error) else error
             if handled is not None:
                 self.keep.append(handled)
                 self._special[id(handled)] = Root("exception", 0, (Link("being handled", "exception"),))

@@ -114,7 +114,7 @@ class Graph:
         return f"autograd {' → '.join(names)}"
 
     def _saved(self, node: Any) -> Iterator[tuple[str, Any]]:
-        kind = type(node)
+        kind: Any = type(node)
         fields = self._fields.get(kind)
         if fields is None:
             fields = self._fields[kind] = sorted(
@@ -257,16 +257,6 @@ def unexplained(
             most = max(most, left)
         strided.clear()
     return most
-
-
-def span(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """The host memory of a tensor's storage: first and past-the-last address."""
-    with torch._C.DisableTorchFunction():
-        if isinstance(tensor, EndedTensor) or tensor.layout != torch.strided or tensor.device.type != "cpu":
-            return None
-        whole = tensor.untyped_storage()
-        start = whole.data_ptr()
-        return (start, start + whole.nbytes()) if whole.nbytes() else None
 
 
 def kept(tensor: torch.Tensor) -> bool:
