@@ -133,8 +133,22 @@ class TorchWorld(World):
 
     def freed(self):
         """Storages tell. One made from another's memory (DLPack) frees nothing while that other lives."""
-        alive = {start for _, ref, size, start in self.refs if size and not ref.expired()}
-        return [ref.expired() and start not in alive for _, ref, _, start in self.refs]
+        alive = [(start, start + size) for _, ref, size, start in self.refs if not ref.expired()]
+        return [
+            ref.expired() and not any(start < last and first < start + size for first, last in alive)
+            for _, ref, size, start in self.refs
+        ]
+
+    def memories(self, buffers):
+        """A DLPack alias has a storage of its own, on the same bytes or some of them."""
+        found = []
+        for buffer in buffers:
+            _, _, size, start = self.refs[buffer]
+            same = [one for one in found if size and start < one[1] and one[0] < start + size]
+            found = [one for one in found if one not in same]
+            first, last = min([start, *(one[0] for one in same)]), max([start + size, *(one[1] for one in same)])
+            found.append((first, last, [member for one in same for member in one[2]] + [buffer]))
+        return [(last - first, members) for first, last, members in found]
 
     def expired(self):
         # What the graph of a handle holds that could only be sealed, is held as long as the handle is.

@@ -106,6 +106,10 @@ class World:
     def nbytes(self, buffer: int) -> int: ...
     def accesses(self) -> list[Any]: ...
 
+    def memories(self, buffers: list[int]) -> list[tuple[int, list[int]]]:
+        """Which of these buffers lie on the same bytes, and how many those are."""
+        return [(self.nbytes(buffer), [buffer]) for buffer in buffers]
+
     def owned_accesses(self) -> list[Any]:
         """Ways to an ended owning handle's data."""
         return [
@@ -220,7 +224,10 @@ class World:
         for slot in cannot:
             for buffer in slot.buffers:
                 fate[buffer] = "cannot"
-        want = Counter((kind, self.nbytes(buffer)) for buffer, kind in fate.items())
+        want: Counter[Any] = Counter()
+        for nbytes, members in self.memories(list(fate)):
+            fates = {fate[member] for member in members}
+            want[next(kind for kind in ("cannot", "held", "freed") if kind in fates), nbytes] += 1
         have = Counter((remnant.fate, remnant.nbytes) for remnant in remains if remnant.fate != "already")
         for buffer in {buffer for slot in maybe if not slot.endable for buffer in slot.buffers} & set(fate):
             if have[("cannot", self.nbytes(buffer))] > want[("cannot", self.nbytes(buffer))]:

@@ -78,3 +78,28 @@ class Framework(Protocol):
 
     def inner(self, tensor: Any) -> list[Inner]:
         """References to this tensor's buffers that the garbage collector cannot show."""
+
+
+def memories(buffers: Iterable[Buffer]) -> list[tuple[int, list[Buffer]]]:
+    """Each memory once: its size, and the buffers that lie on it.
+
+    That can be several: what DLPack gives has a storage of its own on the same bytes, a NumPy slice is no other's.
+    """
+    distinct = list({buffer.key: buffer for buffer in buffers}.values())
+    groups = [[at] for at, buffer in enumerate(distinct) if buffer.span is None]
+    place, stop = "", 0
+    for (where, first, last), at in sorted((buffer.span, at) for at, buffer in enumerate(distinct) if buffer.span):
+        if where == place and first < stop:
+            groups[-1].append(at)
+            stop = max(stop, last)
+        else:
+            groups.append([at])
+            place, stop = where, last
+    return [
+        (_extent(group), group) for group in ([distinct[at] for at in sorted(ats)] for ats in sorted(groups, key=min))
+    ]
+
+
+def _extent(aliases: list[Buffer]) -> int:
+    spans = [buffer.span for buffer in aliases if buffer.span is not None]
+    return max(last for _, _, last in spans) - min(first for _, first, _ in spans) if spans else aliases[0].nbytes

@@ -10,7 +10,7 @@ from typing import Any
 from tenure import frameworks, sites
 from tenure.errors import Unsupported
 from tenure.frameworks import ended, host
-from tenure.frameworks.base import Buffer, Framework
+from tenure.frameworks.base import Buffer, Framework, memories
 from tenure.lifetime import containers, regions
 from tenure.lifetime.own import Owned
 from tenure.model import Fate, Holder, Remains, Remnant, Site, TensorInfo
@@ -78,8 +78,8 @@ def end(
         if described[id(handles[-1])].state not in _ENDED:
             groups.setdefault(frameworks.owner(handles[-1]), []).insert(0, handles[-1])
         handles.pop()
-    behind = buffers(handle for group in groups.values() for handle in group)
-    with_buffer = {user for _, users in behind for user in users}
+    behind = parts(handle for group in groups.values() for handle in group)
+    with_buffer = {user for part in behind for user in part.users}
     bare = [id(handle) for group in groups.values() for handle in group if id(handle) not in with_buffer]
 
     def notice(handle: Any) -> TensorInfo:
@@ -110,14 +110,15 @@ def end(
 
     def report() -> Remains:
         remnants = [Remnant("already", 0, (info,)) for info in already]
-        gone = _gone([buffer for buffer, _ in behind])
-        for buffer, users in behind:
-            reasons = {refused[user] for user in users if user in refused}
-            search = _search(buffer, [refs[user] for user in users if user in refs])
-            remnants.append(_judge(buffer, gone[buffer.key], tuple(described[user] for user in users), reasons, search))
+        gone = _gone([buffer for part in behind for buffer in part.buffers])
+        for part in behind:
+            reasons = {refused[user] for user in part.users if user in refused}
+            search = _search(part.buffers, [refs[user] for user in part.users if user in refs])
+            fate = _all(gone[buffer.key] for buffer in part.buffers)
+            remnants.append(_judge(part.nbytes, fate, tuple(described[user] for user in part.users), reasons, search))
         for user in bare:
-            fate: Fate = "cannot" if user in refused else "freed"
-            remnants.append(Remnant(fate, 0, (described[user],), refused.get(user, "")))
+            end: Fate = "cannot" if user in refused else "freed"
+            remnants.append(Remnant(end, 0, (described[user],), refused.get(user, "")))
         return Remains(tuple(remnants))
 
     return report
@@ -131,36 +132,59 @@ def foretell(handles: list[Any]) -> Remains:
     inner = {id(_inner(handle)): _inner(handle) for handle in fresh}
     for framework, members in _by_framework(inner.values()).items():
         sole.update(framework.sole(members))
-    behind = buffers(fresh)
-    with_buffer = {user for _, users in behind for user in users}
+    behind = parts(fresh)
+    with_buffer = {user for part in behind for user in part.users}
     for handle in fresh:
         if id(handle) not in with_buffer:
             reason = _refusal(handle)
             remnants.append(Remnant("cannot" if reason else "freed", 0, (_info(handle),), reason))
-    for buffer, users in behind:
-        members = [handle for handle in fresh if id(handle) in users]
+    for part in behind:
+        members = [handle for handle in fresh if id(handle) in part.users]
         infos = tuple(map(_info, members))
         refs = [weakref.ref(_inner(handle)) for handle in members]
         reasons = set(filter(None, map(_refusal, members)))
         if reasons:
-            remnants.append(Remnant("cannot", buffer.nbytes, infos, "; ".join(sorted(reasons)), _search(buffer, refs)))
-        elif sole.get(buffer.key):
-            remnants.append(Remnant("freed", buffer.nbytes, infos))
+            why = "; ".join(sorted(reasons))
+            remnants.append(Remnant("cannot", part.nbytes, infos, why, _search(part.buffers, refs)))
+            continue
+        alone = _all(sole.get(buffer.key) for buffer in part.buffers)
+        if alone:
+            remnants.append(Remnant("freed", part.nbytes, infos))
         else:
-            unknown = "" if sole.get(buffer.key) is False else "whether others share it cannot be told beforehand"
-            remnants.append(Remnant("held", buffer.nbytes, infos, unknown, _search(buffer, refs)))
+            unknown = "" if alone is False else "whether others share it cannot be told beforehand"
+            remnants.append(Remnant("held", part.nbytes, infos, unknown, _search(part.buffers, refs)))
     return Remains(tuple(remnants), done=False)
 
 
-def buffers(handles: Iterable[Any]) -> list[tuple[Buffer, list[int]]]:
-    """Each buffer once, with the ids of the handles behind which it lies."""
-    found: dict[object, tuple[Buffer, list[int]]] = {}
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A piece of memory: its buffers, and the ids of the handles behind which they lie."""
+
+    nbytes: int
+    buffers: list[Buffer]
+    users: list[int]
+
+
+def parts(handles: Iterable[Any]) -> list[Part]:
+    """The memory behind these handles, each piece once."""
+    behind: list[Buffer] = []
+    users: dict[object, dict[int, None]] = {}
     for handle in handles:
         value = handle if ended.find(handle) is not None else _inner(handle)
         framework = frameworks.owner(value)
         for buffer in framework.buffers(value) if framework is not None else ():
-            found.setdefault(buffer.key, (buffer, []))[1].append(id(handle))
-    return list(found.values())
+            behind.append(buffer)
+            users.setdefault(buffer.key, {})[id(handle)] = None
+    return [
+        Part(nbytes, found, list({user: None for buffer in found for user in users[buffer.key]}))
+        for nbytes, found in memories(behind)
+    ]
+
+
+def _all(answers: Iterable[bool | None]) -> bool | None:
+    """False if any is, else None if any is not known."""
+    known = set(answers)
+    return False if False in known else (None not in known) or None
 
 
 def _end_owned(owned: Owned, notice: Callable[[Any], TensorInfo]) -> None:
@@ -182,15 +206,13 @@ def _gone(asked: list[Buffer]) -> dict[object, bool | None]:
     return gone
 
 
-def _judge(
-    buffer: Buffer, gone: bool | None, infos: tuple[TensorInfo, ...], reasons: set[str], search: Search
-) -> Remnant:
+def _judge(nbytes: int, gone: bool | None, infos: tuple[TensorInfo, ...], reasons: set[str], search: Search) -> Remnant:
     if reasons:
-        return Remnant("cannot", buffer.nbytes, infos, "; ".join(sorted(reasons)), search)
+        return Remnant("cannot", nbytes, infos, "; ".join(sorted(reasons)), search)
     if gone:
-        return Remnant("freed", buffer.nbytes, infos)
+        return Remnant("freed", nbytes, infos)
     unknown = "" if gone is False else "its memory belongs to another library, which frees it"
-    return Remnant("held", buffer.nbytes, infos, unknown, search)
+    return Remnant("held", nbytes, infos, unknown, search)
 
 
 def _refusal(handle: Any) -> str:
@@ -198,13 +220,13 @@ def _refusal(handle: Any) -> str:
     return framework.refusal(handle) if framework is not None else ""
 
 
-def _search(buffer: Buffer, refs: list[weakref.ref[Any]]) -> Search:
-    """A search for the holders of a buffer, to be made when they are asked for; `refs` lead to its live handles."""
+def _search(buffers: list[Buffer], refs: list[weakref.ref[Any]]) -> Search:
+    """A search for the holders of buffers, to be made when they are asked for; `refs` lead to their live handles."""
 
     def search() -> list[Holder]:
         from tenure.analysis import holders
 
-        return holders.find(list(filter(lambda handle: handle is not None, (ref() for ref in refs))), [buffer])
+        return holders.find(list(filter(lambda handle: handle is not None, (ref() for ref in refs))), buffers)
 
     return search
 

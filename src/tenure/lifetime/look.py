@@ -8,8 +8,9 @@ from typing import Any
 from tenure import frameworks
 from tenure.errors import Unsupported
 from tenure.frameworks import ended
+from tenure.frameworks.base import Buffer, memories
 from tenure.lifetime import regions
-from tenure.lifetime.dispose import buffers, gather
+from tenure.lifetime.dispose import gather, parts
 from tenure.lifetime.own import Owned
 from tenure.model import Holder, Memory, TensorInfo, Usage
 
@@ -54,7 +55,7 @@ def holders(x: Any) -> list[Holder]:
 
     found = [handle for handle in gather(x, "holders") if ended.find(handle) is None]
     handles = [handle.value if isinstance(handle, Owned) else handle for handle in found]
-    wanted = [buffer for buffer, _ in buffers(handles)]
+    wanted = [buffer for part in parts(handles) for buffer in part.buffers]
     return find(handles, wanted) if wanted else []
 
 
@@ -66,14 +67,16 @@ def memory() -> Memory:
     """
     regions.current()  # the hook's Python twin hides the newest handle from the collector until it is asked
     by: dict[tuple[str, str], Usage] = {}
-    seen: set[object] = set()
+    found: list[Buffer] = []
+    owners: dict[object, tuple[str, str]] = {}
     for framework in frameworks.awake():
         for tensor in framework.live():
             for buffer in framework.buffers(tensor):
-                fresh = buffer.key not in seen
-                seen.add(buffer.key)
-                key = (framework.name, buffer.device)
-                by[key] = by.get(key, Usage()) + Usage(1, int(fresh), buffer.nbytes if fresh else 0)
+                found.append(buffer)
+                key = owners[buffer.key] = (framework.name, buffer.device)
+                by[key] = by.get(key, Usage()) + Usage(1)
+    for nbytes, aliases in memories(found):
+        by[owners[aliases[0].key]] += Usage(0, 1, nbytes)
     names = {framework.name for framework in frameworks.awake()}
     notes = [note for name, note in _NOTES.items() if name in names]
     return Memory(by, tuple(notes))

@@ -111,7 +111,7 @@ class Scope:
     @property
     def nbytes(self) -> int:
         """The bytes behind them; what several share counts once."""
-        return sum(buffer.nbytes for buffer, _ in dispose.buffers(self.tensors()))
+        return sum(part.nbytes for part in dispose.parts(self.tensors()))
 
     def end(self) -> Remains:
         """End what the scope owns now and close it, before its block ends; leaving the block then does nothing."""
@@ -179,15 +179,15 @@ class Scope:
         if self.cap is None or self._region is None or self._region.births is None:
             return None
         handles = self.tensors()
-        behind = sorted(dispose.buffers(handles), key=lambda pair: -pair[0].nbytes)
-        total = sum(buffer.nbytes for buffer, _ in behind)
+        behind = sorted(dispose.parts(handles), key=lambda part: -part.nbytes)
+        total = sum(part.nbytes for part in behind)
         if total <= self.cap:
             return None
         records = {id(record[0]()): record for record in self._region.records()}
         largest = [
-            f"\n  {size(buffer.nbytes)} born at {sites.at(records[users[0]][1], records[users[0]][2]) or 'an unknown place'}"
-            for buffer, users in behind[:3]
-            if users[0] in records
+            f"\n  {size(part.nbytes)} born at {sites.at(*records[part.users[0]][1:3]) or 'an unknown place'}"
+            for part in behind[:3]
+            if part.users[0] in records
         ]
         return CapExceeded(
             f"scope {self.name!r} holds {size(total)} in {len(handles)} tensors, over its cap of {size(self.cap)}; "
