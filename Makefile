@@ -24,7 +24,7 @@ demo: $(STAMP) ## What remains after dispose? The answer in three frameworks
 
 test: $(STAMP) ## Run the tests, with the native parts and without
 	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 -m "not long"
-	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy TENURE_NATIVE=0 $(BIN)/python -m pytest -n 2 -m "not long" tests/soak tests/lifetime/test_concurrency.py
+	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy TENURE_NATIVE=0 $(BIN)/python -m pytest -n 2 -m "not long" tests/soak tests/lifetime tests/frameworks
 
 soak: $(STAMP) ## Run the long random programs (about an hour)
 	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 -m long --timeout 7200

@@ -32,12 +32,18 @@ class EndedTensor(torch.Tensor):  # type: ignore[misc]
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Answer for metadata, refuse everything else."""
         name = getattr(func, "__name__", "")
+        field = getattr(getattr(func, "__self__", None), "__name__", "")
         if name == "__get__":
-            name = getattr(getattr(func, "__self__", None), "__name__", "")
-        strides = args[0].__dict__.get("_ended_strides") if name == "stride" else None
+            name = field
+        strides = args[0].__dict__.get("_ended_strides") if name in ("stride", "is_contiguous") else None
         if strides is not None:  # of the Python fallback, which stands on one poisoned byte
-            dim = args[1] if len(args) > 1 else (kwargs or {}).get("dim")
-            return strides if dim is None else strides[dim]
+            with torch._C.DisableTorchFunctionSubclass():
+                like = torch.empty_strided(args[0].shape, strides, device="meta")
+            return func(like, *args[1:], **(kwargs or {}))
+        if name == "__set__" and field == "_backward_hooks" and args[1] is None:
+            # torch itself forgets the hooks when an in-place operation on a view gives the tensor a new history.
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args)
         if name in _METADATA and not (name == "type" and len(args) + len(kwargs or ()) > 1):
             with torch._C.DisableTorchFunctionSubclass():
                 return func(*args, **(kwargs or {}))
