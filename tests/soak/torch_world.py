@@ -79,6 +79,7 @@ class TorchWorld(World):
         super().__init__(real=real)
         self.refs: list[tuple[int, Any, int, int]] = []
         self.loose: set[int] = set()  # buffers of handles with native weak references
+        self.by_function: set[int] = set()  # buffers of handles that a function in Python saved
         self.models: list[Model] = []
         self.hooked: list[bytes] = []
 
@@ -276,16 +277,19 @@ class TorchWorld(World):
             self.attempt(lambda: x.thing.grad.zero_())
 
     def do_retain_grad(self, i, j, k):
-        x = self.pick(i, [slot for slot in self.differentiable() if not slot.thing.is_leaf])
+        found = [slot for slot in self.differentiable() if not slot.thing.is_leaf]
+        # What a function in Python saved and torch refers to weakly cannot be ended; tests/lifetime/test_saved.py.
+        x = self.pick(i, [slot for slot in found if not self.by_function.intersection(slot.buffers)])
         if x is None:
             return False
         x.thing.retain_grad()
         self.loose.update(x.buffers)
 
     def do_custom(self, i, j, k):
-        x = self.pick(i, self.differentiable())
+        x = self.pick(i, [slot for slot in self.differentiable() if not self.sticky(slot)])
         if x is None:
             return False
+        self.by_function.update(x.buffers)
         result = self.attempt(Cube.apply, x.thing)
         if result is not None:
             self.name(result)

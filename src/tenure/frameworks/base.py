@@ -58,10 +58,11 @@ class Framework(Protocol):
     def sole(self, tensors: list[Any]) -> dict[object, bool | None]:
         """For each buffer key: would ending exactly these handles free it? None where that cannot be known."""
 
-    def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> None:
+    def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> list[tuple[Any, str]]:
         """End these handles now: bytes go with the last other user, metadata stays, access raises TensorReleased.
 
-        `notice` gives the description that an ended handle is remembered by.
+        `notice` gives the description that an ended handle is remembered by. Handles that only the attempt showed to
+        be out of reach are left as they were, and returned with the reason.
         """
 
     def births(self) -> Iterable[type]:

@@ -27,6 +27,12 @@ def bury(handle: Any, info: TensorInfo) -> None:
         _graves[key] = (weakref.ref(handle, forget), info)
 
 
+def unbury(handle: Any) -> None:
+    """Forget that this handle ended: it did not."""
+    with _lock:
+        _graves.pop(id(handle), None)
+
+
 def find(handle: Any) -> TensorInfo | None:
     """How this handle ended, if tenure ended it."""
     grave = _graves.get(id(handle))

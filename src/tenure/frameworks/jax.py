@@ -76,7 +76,7 @@ class Jax:
         }
         return {buffer.key: not strangers.get(buffer.key) for buffer in buffers}
 
-    def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> None:
+    def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> list[tuple[Any, str]]:
         """Delete the arrays; from then on JAX's own check speaks with our words.
 
         To delete an array that shares its buffer (a part of another) would delete both, and one that a DLPack
@@ -95,6 +95,7 @@ class Jax:
         for array in arrays:
             if id(array) not in spared and not array.is_deleted():
                 array.delete()
+        return []
 
     def _spared(self, arrays: list[Any]) -> set[int]:
         """The ids of those that JAX could not delete alone."""

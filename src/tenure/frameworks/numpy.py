@@ -48,8 +48,9 @@ class Numpy:
         """Unknown: only the handle's own end frees the bytes."""
         return {buffer.key: None for tensor in tensors for buffer in self.buffers(tensor)}
 
-    def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> None:
+    def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> list[tuple[Any, str]]:
         """Nothing to do: `refusal` said so."""
+        return []
 
     def births(self) -> Iterable[type]:
         """None: what a scope could not end it does not claim."""

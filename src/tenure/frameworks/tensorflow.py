@@ -85,7 +85,7 @@ class Tensorflow:
         """Unknown: TensorFlow counts references to a buffer, but does not tell."""
         return {buffer.key: None for tensor in tensors for buffer in self.buffers(tensor)}
 
-    def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> None:
+    def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> list[tuple[Any, str]]:
         """Put a tombstone into each variable: a handle that names what was there and leads nowhere."""
         _teach()
         for variable in tensors:
@@ -99,6 +99,7 @@ class Tensorflow:
                     dtype=variable.dtype, shape=variable.shape, shared_name=tomb, container="tenure"
                 )
             variable.__class__ = EndedVariable
+        return []
 
     def births(self) -> Iterable[type]:
         """Eager tensors; variables are never claimed."""

@@ -104,7 +104,9 @@ def end(
             willing = [handle for handle in willing if id(handle) not in refused]
         handle = None
         if willing:
-            framework.end(willing, notice)
+            for stubborn, reason in framework.end(willing, notice):
+                refused[id(stubborn)], refs[id(stubborn)] = reason, weakref.ref(stubborn)
+            stubborn = None
     while owned:
         _end_owned(owned.pop(), notice)
 
@@ -194,7 +196,7 @@ def _end_owned(owned: Owned, notice: Callable[[Any], TensorInfo]) -> None:
     if framework is not None and ended.find(value) is None and not framework.refusal(value):
         values = [value]
         del value
-        framework.end(values, notice)
+        framework.end(values, notice)  # what stays has lost its owner, which is all that was asked
 
 
 def _gone(asked: list[Buffer]) -> dict[object, bool | None]:

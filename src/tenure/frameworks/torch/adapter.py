@@ -16,7 +16,7 @@ from tenure.errors import epitaph
 from tenure.frameworks import ended, host
 from tenure.frameworks.base import Buffer, Inner
 from tenure.frameworks.torch import counts, owners
-from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal
+from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal, unseal
 from tenure.model import State, TensorInfo
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -128,21 +128,39 @@ class Torch:
                 answer[key] = False
         return answer
 
-    def end(self, tensors: list[torch.Tensor], notice: Callable[[Any], TensorInfo]) -> None:
+    def end(self, tensors: list[torch.Tensor], notice: Callable[[Any], TensorInfo]) -> list[tuple[torch.Tensor, str]]:
         """Seal every handle first, so that no new use can begin; then let go of the bytes nobody is reading.
 
         Who reads them through the handle itself (NumPy, an operation in another thread) has a reference to it that
         neither frames nor heap explain. Then the bytes stay until the handle's last reference goes.
+
+        One that cannot lose its bytes now, and that a function written in Python saved for backward, stays as it was:
+        torch would hand that function this very handle.
         """
         kinds = [type(tensor) for tensor in tensors]
         for index in range(len(tensors)):
             ended.bury(tensors[index], notice(tensors[index]))
             seal(tensors[index])
         busy = references.unexplained(tensors, [int(counts.kept_by_native(tensor)) for tensor in tensors])
+        stuck: list[tuple[torch.Tensor, type]] = []
         for tensor, kind in zip(tensors, kinds, strict=True):
             info = ended.find(tensor)
-            if id(tensor) not in busy and info is not None:
-                divorce(tensor, kind, epitaph(info))
+            done = info is None or (id(tensor) not in busy and divorce(tensor, kind, epitaph(info)))
+            if not done and counts.handle_users(tensor) != 1:
+                stuck.append((tensor, kind))
+        return self._revive(stuck) if stuck else []
+
+    def _revive(self, stuck: list[tuple[torch.Tensor, type]]) -> list[tuple[torch.Tensor, str]]:
+        from tenure.frameworks.torch import autograd
+
+        refused: list[tuple[torch.Tensor, str]] = []
+        saved = autograd.saved_by_functions([tensor for tensor, _ in stuck])
+        for tensor, kind in stuck:
+            if id(tensor) in saved:
+                unseal(tensor, kind)
+                ended.unbury(tensor)
+                refused.append((tensor, f"{saved[id(tensor)]} saved this very handle for backward, and needs it there"))
+        return refused
 
     def births(self) -> Iterable[type]:
         """Plain tensors and the user's own subclasses; parameters and torch's internal classes are not claimed."""

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.nn.parameter import is_lazy
 
+from tenure import heap
 from tenure.frameworks.base import Inner
 from tenure.frameworks.torch import counts
 from tenure.frameworks.torch.sealed import EndedTensor
@@ -207,6 +208,19 @@ def inner(tensor: torch.Tensor) -> list[Inner]:
     nodes = [node for node, _, _ in graph.savers(same)]
     found = [Inner(f"{way} → {savers[id(node)]}", "autograd", leader) for leader, node, way in graph.leaders(nodes)]
     graph.clear()
+    return found
+
+
+def saved_by_functions(tensors: list[torch.Tensor]) -> dict[int, str]:
+    """Those of the handles (by id) that a live autograd function written in Python saved, and that function's name."""
+    wanted = set(map(id, tensors))
+    found: dict[int, str] = {}
+    with torch._C.DisableTorchFunction():
+        for node in heap.instances(lambda kind: issubclass(kind, torch._C._FunctionBase)):
+            for index, raw in enumerate(getattr(node, "_raw_saved_tensors", None) or ()):
+                value = _unpack(node, "tensors", raw, index)
+                if id(value) in wanted:
+                    found[id(value)] = type(node).__name__
     return found
 
 

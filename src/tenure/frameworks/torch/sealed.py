@@ -100,6 +100,13 @@ def seal(tensor: torch.Tensor) -> None:
     tensor.__class__ = EndedTensor
 
 
+def unseal(tensor: torch.Tensor, kind: type) -> None:
+    """Undo `seal`."""
+    tensor.__class__ = kind
+    if issubclass(kind, torch.nn.Parameter):
+        tensor.__dict__.pop("_is_param", None)
+
+
 def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
     strided = tensor.layout == torch.strided
     core = handles()
