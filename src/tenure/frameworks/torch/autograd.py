@@ -124,10 +124,7 @@ class Graph:
             )
         for field in fields:
             name = field.removeprefix("_raw_saved_")
-            try:
-                raw = getattr(node, field)
-            except RuntimeError:  # freed by backward
-                continue
+            raw = _raw(node, field)
             many = isinstance(raw, (tuple, list))
             for index, one in enumerate(raw if many else (raw,)):
                 value = _unpack(node, name, one, index if many else None)
@@ -135,6 +132,13 @@ class Graph:
                     yield f"saved {name}[{index}]" if many else f"saved {name}", value
         if kind.__name__ == "AccumulateGrad":
             yield "variable", node.variable
+
+
+def _raw(node: Any, field: str) -> Any:
+    try:
+        return getattr(node, field)
+    except RuntimeError:  # freed by backward
+        return None
 
 
 def _unpack(node: Any, name: str, raw: Any, index: int | None) -> Any:
@@ -217,7 +221,7 @@ def saved_by_functions(tensors: list[torch.Tensor]) -> dict[int, str]:
     found: dict[int, str] = {}
     with torch._C.DisableTorchFunction():
         for node in heap.instances(lambda kind: issubclass(kind, torch._C._FunctionBase)):
-            for index, raw in enumerate(getattr(node, "_raw_saved_tensors", None) or ()):
+            for index, raw in enumerate(_raw(node, "_raw_saved_tensors") or ()):
                 value = _unpack(node, "tensors", raw, index)
                 if id(value) in wanted:
                     found[id(value)] = type(node).__name__
