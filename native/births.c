@@ -8,11 +8,7 @@
  * collection may run before we return: the collector is off in here. For the same reason no Python code may run in
  * here: it could switch threads. `births_twin.py` is the readable twin of this file, and its fallback.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#define Py_BUILD_CORE 1
-#include <internal/pycore_frame.h>
-#undef Py_BUILD_CORE
+#include "frames.h"
 #include <string.h>
 
 typedef struct {
@@ -29,26 +25,6 @@ static PyObject *prefixes = NULL;   /* tuple of folders whose frames are not the
 static PyObject *compilers = NULL;  /* tuple of files in which a compiler makes constants of its own */
 static PyObject *files = NULL;      /* dict: file name -> True (the user's), False (a library's), None (a compiler's) */
 static PyObject *s_births, *s_outer, *s_frame, *s_agen, *s_limit, *s_running, *s_check;
-
-static _PyInterpreterFrame *top_frame(void) {
-    PyThreadState *tstate = PyThreadState_Get();
-#if PY_VERSION_HEX >= 0x030D0000
-    return tstate->current_frame;
-#else
-    return tstate->cframe->current_frame;
-#endif
-}
-
-static PyCodeObject *frame_code(_PyInterpreterFrame *frame) {
-#if PY_VERSION_HEX >= 0x030D0000
-    PyObject *code = frame->f_executable;
-    return code && PyCode_Check(code) ? (PyCodeObject *)code : NULL;
-#elif PY_VERSION_HEX >= 0x030C0000
-    return frame->owner == FRAME_OWNED_BY_CSTACK ? NULL : frame->f_code;
-#else
-    return frame->f_code;
-#endif
-}
 
 static int starts_with_any(const char *name, PyObject *beginnings) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(beginnings); i++) {
@@ -99,7 +75,7 @@ static int has_ended(PyObject *region) { return slot(region, s_births) == Py_Non
 
 /* The innermost open region of a generator that is on this thread's stack, or NULL. */
 static PyObject *running_generator_region(PyObject *without) {
-    for (_PyInterpreterFrame *frame = top_frame(); frame; frame = frame->previous) {
+    for (_PyInterpreterFrame *frame = top_frame(PyThreadState_Get()); frame; frame = frame->previous) {
         if (!frame_code(frame) || !frame->frame_obj) continue;
         PyObject *regions = PyDict_GetItemWithError(generators, (PyObject *)frame->frame_obj);
         if (!regions) { PyErr_Clear(); continue; }
@@ -156,7 +132,7 @@ static void record(PyObject *region, PyObject *handle) {
     if (!PyList_CheckExact(births)) return;
     PyCodeObject *code = NULL;
     int lasti = -1;
-    for (_PyInterpreterFrame *frame = top_frame(); frame; frame = frame->previous) {
+    for (_PyInterpreterFrame *frame = top_frame(PyThreadState_Get()); frame; frame = frame->previous) {
         PyCodeObject *candidate = frame_code(frame);
         PyObject *owner = candidate ? whose(candidate->co_filename) : Py_False;
         if (owner == Py_None) return; /* a constant of a compiled function lives in the compiler's cache */

@@ -3,11 +3,7 @@
  * A handle whose references are all explained may lose its bytes. One that something unseen refers to (an array that
  * reads its memory, an operation that another thread is in) may not.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#define Py_BUILD_CORE 1
-#include <internal/pycore_frame.h>
-#undef Py_BUILD_CORE
+#include "frames.h"
 #include <string.h>
 
 typedef struct {
@@ -60,15 +56,8 @@ static PyObject *close_table(Table *table, PyObject *objects) {
 /* What a frame refers to: locals and, where the interpreter has noted how far it reaches, the stack.
  * A generator's frame whose reach is noted is shown by its generator, on the heap. */
 static void count_frame(_PyInterpreterFrame *frame, Table *table) {
-#if PY_VERSION_HEX >= 0x030D0000
-    if (!frame->f_executable || !PyCode_Check(frame->f_executable)) return;
-    PyCodeObject *code = (PyCodeObject *)frame->f_executable;
-#else
-    PyCodeObject *code = frame->f_code;
-#endif
-#if PY_VERSION_HEX >= 0x030C0000
-    if (frame->owner == FRAME_OWNED_BY_CSTACK) return;
-#endif
+    PyCodeObject *code = frame_code(frame);
+    if (!code) return;
     Py_ssize_t top = frame->stacktop;
     if (top >= 0 && frame->owner == FRAME_OWNED_BY_GENERATOR) return;
     if (top < code->co_nlocalsplus) top = code->co_nlocalsplus;
@@ -89,12 +78,7 @@ static PyObject *frame_references(PyObject *self, PyObject *args) {
     PyThreadState *mine = PyThreadState_Get();
     PyThreadState *state = everywhere ? PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(mine)) : mine;
     for (; state; state = everywhere ? PyThreadState_Next(state) : NULL) {
-#if PY_VERSION_HEX >= 0x030D0000
-        _PyInterpreterFrame *frame = state->current_frame;
-#else
-        _PyInterpreterFrame *frame = state->cframe ? state->cframe->current_frame : NULL;
-#endif
-        for (; frame; frame = frame->previous)
+        for (_PyInterpreterFrame *frame = top_frame(state); frame; frame = frame->previous)
             if (!_PyFrame_IsIncomplete(frame)) count_frame(frame, &table);
     }
     return close_table(&table, objects);

@@ -18,19 +18,24 @@ PUBLIC = {
     "Owned", "Scope", "Holder", "Link", "Memory", "Remains", "Remnant", "Site", "TensorInfo", "Usage",
 }  # fmt: skip
 
-# Each part may look only at those named with it: frameworks → analysis → lifetime.
+# Each part may look only at those named with it: frameworks → analysis → lifetime → trace → views → cli.
 LAYERS = {
     "model": set(),
     "errors": {"model", "sites"},
     "compiler": set(),
     "native": {"compiler"},
     "sites": {"model"},
+    "stacks": {"native", "sites"},
     "frames": set(),
     "heap": set(),
     "references": {"frames", "native"},
-    "frameworks": {"model", "errors", "native", "sites", "frames", "heap", "references"},
+    "frameworks": {"model", "errors", "native", "sites", "frames", "heap", "references", "stacks"},
     "analysis": {"model", "errors", "sites", "frames", "references", "frameworks", "lifetime"},
     "lifetime": {"model", "errors", "native", "sites", "frameworks", "analysis"},
+    "trace": {"model", "errors", "native", "sites", "stacks", "frameworks", "lifetime"},
+    "views": {"model", "errors", "sites", "trace", "analysis"},
+    "cli": {"model", "errors", "native", "sites", "stacks", "frameworks", "trace", "analysis", "views", "__main__"},
+    "__main__": {"cli"},
 }
 
 

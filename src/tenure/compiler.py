@@ -30,7 +30,8 @@ def _compile(name: str, source: str, includes: list[str], flags: list[str], key:
     if file is None:
         raise FileNotFoundError(f"the source {source} is not installed")
     recipe = repr((sys.version, sys.platform, key, flags, Path(__file__).read_text()))
-    stamp = hashlib.sha256(file.read_bytes() + recipe.encode()).hexdigest()[:16]
+    text = b"".join(part.read_bytes() for part in (file, *sorted(file.parent.glob("*.h"))))
+    stamp = hashlib.sha256(text + recipe.encode()).hexdigest()[:16]
     target = _cache() / f"{name}-{stamp}{importlib.machinery.EXTENSION_SUFFIXES[0]}"
     if target.exists():
         return target

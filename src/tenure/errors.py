@@ -33,6 +33,10 @@ class Unsupported(TenureError, TypeError):
     """tenure was asked for something that this object or this framework cannot do."""
 
 
+class TraceError(TenureError, ValueError):
+    """A trace cannot be made or read: what is wrong with which file."""
+
+
 _FIXES = {
     "scope exit": "return it from the scope, or say tenure.keep(x) before the scope ends, or make it outside the scope",
     "dispose": "move tenure.dispose(x) behind the last use, or keep a copy of what you need before it",

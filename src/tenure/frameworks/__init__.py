@@ -6,10 +6,12 @@ import importlib
 import sys
 from typing import Any, cast
 
-from tenure.frameworks.base import Framework
+from tenure.frameworks.base import Framework, Source
 
 # Torch before numpy and so on: the order in which an unknown class is asked about.
 _ADAPTERS = ("torch", "jax", "tensorflow", "numpy")
+# Those that a trace records; of NumPy, only what their tensors share.
+RECORDED = ("torch", "jax", "tensorflow")
 _awake: dict[str, Framework] = {}
 _owners: dict[type, Framework | None] = {}
 
@@ -34,6 +36,12 @@ def owner_of(kind: type) -> Framework | None:
     if kind not in _owners or (_owners[kind] is None and len(_awake) != _imported()):
         _owners[kind] = next((framework for framework in awake() if framework.owns(kind)), None)
     return _owners[kind]
+
+
+def recorder(name: str) -> Source:
+    """A recorder for a framework that is imported."""
+    module: Any = importlib.import_module(f"tenure.frameworks.recording.{name}")
+    return cast("Source", module.source())
 
 
 def _imported() -> int:

@@ -104,3 +104,62 @@ def memories(buffers: Iterable[Buffer]) -> list[tuple[int, list[Buffer]]]:
 def _extent(aliases: list[Buffer]) -> int:
     spans = [buffer.span for buffer in aliases if buffer.span is not None]
     return max(last for _, _, last in spans) - min(first for _, first, _ in spans) if spans else aliases[0].nbytes
+
+
+class Sink(Protocol):
+    """Where a framework's recorder tells what happens to buffers. Calls are quick, and may come from any thread.
+
+    `stack` is what `tenure.stacks.capture()` gave, or anything that `tenure.stacks.text` can tell; `time` is
+    `time.monotonic_ns()`, now if left out.
+    """
+
+    def born(
+        self,
+        framework: str,
+        nbytes: int,
+        device: str,
+        op: str = "",
+        shape: object = None,
+        dtype: str = "",
+        stack: object = 0,
+        kind: str = "",
+        time: int = 0,
+    ) -> int:
+        """A buffer came to be (or was first seen); the number by which it goes from now on."""
+
+    def used(self, buffer: int, op: str = "", stack: object = 0, time: int = 0) -> None:
+        """An operation took it."""
+
+    def ended(self, buffer: int, cause: str = "last reference", stack: object = 0, time: int = 0) -> None:
+        """Its bytes are gone. Told once; later calls for the same buffer are passed over."""
+
+    def is_a(self, buffer: int, kind: str) -> None:
+        """It was found out to be a parameter, gradient, optimizer state, activation, input, constant."""
+
+    def step(self, number: int | None = None) -> None:
+        """A training step is done, as the framework's own training loop shows."""
+
+
+class Source(Protocol):
+    """A framework's recorder."""
+
+    name: str
+    native: bool
+
+    def start(self, sink: Sink) -> None:
+        """Begin to tell `sink`."""
+
+    def drain(self) -> Any:
+        """Called every 100 ms by the writer's thread: look after what cannot be seen as it happens.
+
+        A native recorder, which keeps its own tables, returns them as an object with a method `take`; others None.
+        """
+
+    def at_step(self, number: int) -> None:
+        """A step is done and this is the next one's number; called in the thread that told so."""
+
+    def forked(self, sink: Sink) -> None:
+        """In a child made by fork, which starts with empty tables: tell this sink instead."""
+
+    def stop(self) -> None:
+        """Undo what `start` did, whatever happened in between; `drain` is called once more after it."""

@@ -1,0 +1,133 @@
+// Python stacks by number: capturing one is a walk over the interpreter's own frames and a look into a table.
+//
+// A stack is known by a hash of its (code, instruction) pairs. Code objects in the table are kept for good, so that an
+// address never means another function. Lines and names are worked out by whoever reads, once for each stack.
+#include "frames.h"
+#include "stacks.h"
+
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace {
+
+struct Entry {
+    PyCodeObject *code;
+    int lasti;
+};
+
+constexpr int kDeepest = 192;
+constexpr size_t kMost = 1 << 20;
+
+std::mutex guard;
+std::unordered_map<uint64_t, uint32_t> numbers;
+std::vector<std::vector<Entry>> stacks(1);  // number 0 is no stack
+
+struct Known {
+    uint64_t hash;
+    uint32_t number;
+};
+thread_local Known known[1024];
+
+// Addresses have 47 bits: the instruction goes above them.
+inline uint64_t mix(uint64_t hash, PyCodeObject *code, int lasti) {
+    hash = (hash ^ (reinterpret_cast<uint64_t>(code) + (static_cast<uint64_t>(lasti) << 45))) * 0x9E3779B97F4A7C15ULL;
+    return hash ^ (hash >> 32);
+}
+
+inline int instruction(_PyInterpreterFrame *frame) { return _PyInterpreterFrame_LASTI(frame) * (int)sizeof(_Py_CODEUNIT); }
+
+uint64_t walk(PyThreadState *tstate, std::vector<Entry> *into) {
+    uint64_t hash = 1;
+    int depth = 0;
+    for (_PyInterpreterFrame *frame = top_frame(tstate); frame && depth < kDeepest; frame = frame->previous) {
+        PyCodeObject *code = frame_code(frame);
+        if (!code) continue;
+        int lasti = instruction(frame);
+        if (lasti < 0) continue;  // not yet begun
+        hash = mix(hash, code, lasti);
+        if (into) into->push_back({code, lasti});
+        depth++;
+    }
+    return depth ? hash : 0;
+}
+
+uint32_t insert(PyThreadState *tstate, uint64_t hash) {
+    std::vector<Entry> entries;
+    walk(tstate, &entries);
+    std::lock_guard<std::mutex> lock(guard);
+    auto found = numbers.find(hash);
+    if (found != numbers.end()) return found->second;
+    if (stacks.size() >= kMost) return 0;
+    for (auto &entry : entries) Py_INCREF(reinterpret_cast<PyObject *>(entry.code));
+    uint32_t number = static_cast<uint32_t>(stacks.size());
+    numbers.emplace(hash, number);
+    stacks.push_back(std::move(entries));
+    return number;
+}
+
+// The number of this thread's stack; 0 if it runs no Python. Without the GIL only stacks that are known already are
+// found, unless `wait`: then the GIL is taken to add a new one. Never wait where locks are held.
+uint32_t capture(int wait) {
+    PyThreadState *tstate = PyGILState_GetThisThreadState();
+    if (!tstate) return 0;
+    uint64_t hash = walk(tstate, nullptr);
+    if (!hash) return 0;
+    Known &memo = known[hash & 1023];
+    if (memo.hash == hash) return memo.number;
+    uint32_t number = 0;
+    {
+        std::lock_guard<std::mutex> lock(guard);
+        auto found = numbers.find(hash);
+        if (found != numbers.end()) number = found->second;
+    }
+    if (!number) {
+        if (PyGILState_Check()) {
+            number = insert(tstate, hash);
+        } else if (wait) {
+            PyGILState_STATE state = PyGILState_Ensure();
+            number = insert(tstate, hash);
+            PyGILState_Release(state);
+        }
+    }
+    if (number) memo = {hash, number};
+    return number;
+}
+
+PyObject *py_capture(PyObject *, PyObject *) { return PyLong_FromUnsignedLong(capture(0)); }
+
+// chain(number): its (code, instruction) pairs, innermost first.
+PyObject *py_chain(PyObject *, PyObject *argument) {
+    size_t number = PyLong_AsSize_t(argument);
+    if (PyErr_Occurred()) return nullptr;
+    std::vector<Entry> entries;
+    {
+        std::lock_guard<std::mutex> lock(guard);
+        if (number < stacks.size()) entries = stacks[number];
+    }
+    PyObject *result = PyTuple_New(static_cast<Py_ssize_t>(entries.size()));
+    for (size_t i = 0; result && i < entries.size(); i++) {
+        PyObject *pair = Py_BuildValue("(Oi)", entries[i].code, entries[i].lasti);
+        if (!pair) Py_CLEAR(result);
+        else PyTuple_SET_ITEM(result, static_cast<Py_ssize_t>(i), pair);
+    }
+    return result;
+}
+
+PyMethodDef methods[] = {
+    {"capture", py_capture, METH_NOARGS, "the number of the running stack"},
+    {"chain", py_chain, METH_O, "chain(number): (code, instruction) pairs, innermost first"},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "tenure_stacks", nullptr, -1, methods, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_tenure_stacks() {
+    PyObject *made = PyModule_Create(&module);
+    static CaptureStack shared = capture;
+    PyObject *capsule = PyCapsule_New(reinterpret_cast<void *>(shared), kCaptureCapsule, nullptr);
+    if (!made || !capsule || PyModule_AddObject(made, "_capture", capsule) < 0) return nullptr;
+    return made;
+}

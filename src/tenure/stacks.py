@@ -1,0 +1,74 @@
+"""Python stacks by number: cheap to take at every event, told in words only when a report needs them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from functools import cache
+from types import CodeType, FrameType
+from typing import Any
+
+from tenure import native, sites
+
+Chain = tuple[tuple[CodeType, int], ...]  # code and instruction, innermost first
+
+_numbers: dict[Chain, int] = {(): 0}
+_chains: list[Chain] = [()]
+_lock = threading.Lock()
+
+
+def core() -> Any:
+    """The native part, or None."""
+    return native.load("tenure_stacks", "stacks.cpp", flags=["-std=c++20"])
+
+
+def capturer() -> Callable[[], int]:
+    """The quickest way to take the running stack's number."""
+    built = core()
+    return capture if built is None else built.capture
+
+
+def capture() -> int:
+    """The number of the running stack: the Python twin of the native part."""
+    frame: FrameType | None = sys._getframe(1)
+    found: list[tuple[CodeType, int]] = []
+    while frame is not None:
+        found.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    chain = tuple(found)
+    number = _numbers.get(chain)
+    if number is None:
+        with _lock:
+            number = _numbers.setdefault(chain, len(_chains))
+            if number == len(_chains):
+                _chains.append(chain)
+    return number
+
+
+def chain(number: int) -> Chain:
+    """The code and instructions of a stack."""
+    built = core()
+    found: Chain = _chains[number] if built is None else built.chain(number)
+    return found
+
+
+def text(stack: int | Chain) -> str:
+    """The user's frames of a stack, innermost first, one a line: `/home/me/train.py:31 in step`.
+
+    If none is the user's, all frames are told: better a library's line than none.
+    """
+    return _text(stack)
+
+
+@cache
+def _text(stack: int | Chain) -> str:
+    pairs = chain(stack) if isinstance(stack, int) else stack
+    users = [pair for pair in pairs if sites.is_user(pair[0].co_filename)]
+    return "\n".join(_line(*pair) for pair in users or pairs)
+
+
+@cache
+def _line(code: CodeType, lasti: int) -> str:
+    site = sites.at(code, lasti)
+    return f"{site.file}:{site.line} in {site.function}" if site is not None else ""

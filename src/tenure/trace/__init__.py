@@ -1,0 +1,1 @@
+"""Recording what happens to buffers: events, the recorder, its files, and reading them back."""

@@ -1,0 +1,113 @@
+"""What a trace holds: the columns of its event stream, and how rows become Arrow batches.
+
+The format is told in docs/trace-format.md. One row is one event of one buffer; what an operation did to a buffer is
+folded into that buffer's next `use` or `end` row, so that the cost on disk goes with births, not with operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+VERSION = 1
+
+EVENTS = ("birth", "use", "end", "kind", "step", "mark")
+KINDS = ("parameter", "gradient", "optimizer state", "activation", "input", "constant", "temporary")
+
+# Columns that are dictionaries of strings, and the plain ones with their Arrow types.
+WORDS = (
+    "event", "framework", "device", "shape", "dtype", "op", "site", "stack", "thread", "scope", "kind", "cause",
+    "last_op", "last_site", "last_stack", "name",
+)  # fmt: skip
+NUMBERS = {
+    "time": "timestamp[us]",
+    "buffer": "uint32",
+    "bytes": "int64",
+    "step": "int32",
+    "uses": "uint32",
+    "last_use": "timestamp[us]",
+}
+COLUMNS = (
+    "time", "event", "buffer", "framework", "device", "bytes", "shape", "dtype", "op", "site", "stack", "thread",
+    "step", "scope", "kind", "cause", "uses", "last_use", "last_op", "last_site", "last_stack", "name",
+)  # fmt: skip
+# Words that say the same of several columns share their numbers.
+SHARED = {"last_op": "op", "last_site": "site", "last_stack": "stack"}
+
+
+@cache
+def schema() -> Any:
+    """The Arrow schema of the event stream."""
+    import pyarrow as pa
+
+    word = pa.dictionary(pa.int32(), pa.string())
+    types = {
+        "timestamp[us]": pa.timestamp("us", tz="UTC"),
+        "uint32": pa.uint32(),
+        "int64": pa.int64(),
+        "int32": pa.int32(),
+    }
+    return pa.schema([(name, types[NUMBERS[name]] if name in NUMBERS else word) for name in COLUMNS])
+
+
+class Words:
+    """The words of one column, each with a number; words are only ever added."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._array: Any = None
+
+    def number(self, word: str) -> int:
+        """The number of this word."""
+        return self._numbers.setdefault(word, len(self._numbers))
+
+    def array(self) -> Any:
+        """All words so far, as an Arrow array that begins as the last one did."""
+        import pyarrow as pa
+
+        known = 0 if self._array is None else len(self._array)
+        if self._array is None or known < len(self._numbers):
+            fresh = pa.array(list(self._numbers)[known:], pa.string())
+            self._array = fresh if self._array is None else pa.concat_arrays([self._array, fresh])
+        return self._array
+
+
+class Dictionary:
+    """The words of all columns of one stream."""
+
+    def __init__(self) -> None:
+        self._words = {name: Words() for name in WORDS if name not in SHARED}
+
+    def __getitem__(self, column: str) -> Words:
+        return self._words[SHARED.get(column, column)]
+
+    def batch(self, columns: dict[str, Any], length: int) -> Any:
+        """A record batch. Numbers come as Arrow arrays or sequences with None for what is not known, words as theirs."""
+        import pyarrow as pa
+
+        arrays: list[Any] = []
+        for field in schema():
+            values = columns.get(field.name)
+            if values is None:
+                arrays.append(pa.nulls(length, field.type))
+            elif field.name in NUMBERS:
+                arrays.append(_array(values, field.type))
+            else:
+                arrays.append(
+                    pa.DictionaryArray.from_arrays(_array(values, pa.int32()), self[field.name].array(), safe=False)
+                )
+        return pa.record_batch(arrays, schema=schema())
+
+
+def _array(values: Any, kind: Any) -> Any:
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array):
+        return values if values.type == kind else values.cast(kind)
+    return pa.array(values, kind)
+
+
+def numbers(words: Words, texts: Iterable[str | None]) -> Sequence[int | None]:
+    """The numbers of these words; None for None."""
+    return [None if text is None else words.number(text) for text in texts]

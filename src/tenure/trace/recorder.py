@@ -1,0 +1,177 @@
+"""Recording one process: which frameworks are watched, the thread that writes, and what happens in children."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from tenure import frameworks
+from tenure.errors import TraceError
+from tenure.frameworks import imports
+from tenure.frameworks.base import Source
+from tenure.lifetime import regions
+from tenure.trace import writer
+from tenure.trace.events import VERSION, Dictionary
+from tenure.trace.rows import Rows
+
+_INTERVAL = 0.1  # seconds between writes; what a kill may lose is twice that
+_active: Recorder | None = None
+
+
+def active() -> Recorder | None:
+    """The recorder of this process, if one is at work."""
+    return _active
+
+
+class Recorder:
+    """Records into a folder from `start` to `stop`. There is one at a time in a process; its children write their own streams."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.step = 0
+        self.events = 0
+        self.failure = ""
+        self._by_user = False  # whether tenure.step() decides, and not what the frameworks' training loops show
+        self._lock = threading.RLock()
+
+    def start(self, *, fresh: bool = True) -> None:
+        """Begin. A `fresh` trace empties the folder of an older one; a child process joins its parent's."""
+        global _active
+        if _active is not None:
+            raise TraceError(f"this process is being traced already, into {_active.folder}; end that trace first")
+        import pyarrow  # noqa: F401  here, where an error about it reaches the user
+
+        if fresh:
+            writer.prepare(self.folder)
+        _active = self
+        self._open()
+        for name in frameworks.RECORDED:
+            imports.when_imported(name, self._watch)
+        atexit.register(self.stop)
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _open(self) -> None:
+        self._sources: dict[str, Source] = {}
+        self._dictionary = Dictionary()
+        self._rows = Rows(self._position, self._stepped)
+        self._offset = time.time_ns() - time.monotonic_ns()
+        self._stream = writer.Stream(self.folder, f"events-{os.getpid()}", _about(self._offset))
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
+        self._thread.start()
+
+    def _watch(self, name: str) -> None:
+        """Begin to record a framework, which is imported."""
+        if _active is not self or name in self._sources:
+            return
+        source = frameworks.recorder(name)
+        source.start(self._rows)
+        self._sources[name] = source
+        how = "native" if source.native else "in Python"
+        self._rows.note("mark", f"recording {name} {getattr(sys.modules[name], '__version__', '')} ({how})")
+
+    def stop(self) -> None:
+        """Write what is left, and close the stream."""
+        global _active
+        if _active is not self:
+            return
+        _active = None
+        self._stopping.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+        atexit.unregister(self.stop)
+        imports.forget(self._watch)
+        for source in self._sources.values():
+            source.stop()
+        with self._lock:
+            self._flush()
+            if not self.failure:
+                self._guard(self._stream.close)
+
+    def mark(self, name: str) -> None:
+        """Note a moment by name."""
+        self._rows.note("mark", name)
+
+    def advance(self, number: int | None = None) -> None:
+        """The user says that a step is done: from now on only the user does."""
+        self._by_user = True
+        self._next(number)
+
+    def _stepped(self, number: int | None) -> None:
+        if not self._by_user:
+            self._next(number)
+
+    def _next(self, number: int | None) -> None:
+        self._rows.note("step")
+        self.step = self.step + 1 if number is None else number
+        for source in self._sources.values():
+            source.at_step(self.step)
+
+    def _position(self) -> tuple[int, str | None]:
+        region = regions.current()
+        return self.step, None if region is None else region.name
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_INTERVAL):
+            with self._lock:
+                self._flush()
+
+    def _flush(self) -> None:
+        for name, source in list(self._sources.items()):
+            columns = source.drain()
+            if columns is not None:
+                self._write(*columns.take(self._dictionary, self._since, name))
+        self._write(*self._rows.take(self._dictionary, self._since))
+
+    def _write(self, columns: dict[str, Any], length: int) -> None:
+        if length and not self.failure:
+            self.events += length
+            self._guard(lambda: self._stream.write(self._dictionary.batch(columns, length)))
+
+    def _guard(self, write: Any) -> None:
+        """A disk that is full ends the trace, never the script."""
+        try:
+            write()
+        except OSError as error:
+            self.failure = f"cannot write to the trace {self.folder} any more: {error.strerror or error}"
+            self._stream.abandon()
+            sys.stderr.write(f"tenure: {self.failure}; it is kept up to here, the script goes on\n")
+
+    def _since(self, moment: int) -> int:
+        """A moment of the monotonic clock as microseconds since 1970."""
+        return (moment + self._offset) // 1000
+
+    def _forked(self) -> None:
+        """In a child made by fork: the parent's stream and thread are not ours."""
+        if _active is not self:
+            return
+        sources = self._sources
+        self._lock = threading.RLock()
+        self._stream.abandon()
+        self._open()
+        for name, source in sources.items():
+            source.forked(self._rows)
+            self._sources[name] = source
+        # Children of multiprocessing leave by os._exit; only this runs before.
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            util.Finalize(None, self.stop, exitpriority=-100)
+
+
+def _about(offset: int) -> dict[str, str]:
+    names = {"RANK": "rank", "LOCAL_RANK": "local_rank", "WORLD_SIZE": "world_size"}
+    ranks = {word: os.environ[name] for name, word in names.items() if name in os.environ}
+    return {
+        "version": str(VERSION),
+        "pid": str(os.getpid()),
+        "parent": str(os.getppid()),
+        "command": json.dumps(sys.argv),
+        "clock_offset_ns": str(offset),
+        **ranks,
+    }

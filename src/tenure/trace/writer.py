@@ -1,0 +1,115 @@
+"""The files of a trace: one folder a run, one Arrow stream a process, and the sums that prove what was written."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+from tenure.errors import TraceError
+from tenure.trace.events import VERSION, schema
+
+
+class Stream:
+    """The event stream of one process. Whole batches reach the file; a batch that was cut off is passed over by readers.
+
+    Beside it goes a file of sums: one line a batch, with where it ends and the checksum of its bytes.
+    """
+
+    def __init__(self, folder: Path, name: str, about: dict[str, str]) -> None:
+        import pyarrow as pa
+
+        self.path = folder / f"{name}.arrows"
+        described = schema().with_metadata({f"tenure.{key}": value for key, value in about.items()})
+        self._file = _Summing(self.path)
+        self._sums = self.path.with_suffix(".sums").open("x", encoding="ascii")
+        options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=True)
+        self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, mode="w"), described, options=options)
+        self._seal()
+
+    def write(self, batch: Any) -> None:
+        """Append a batch; raises OSError if the disk will not take it."""
+        self._writer.write_batch(batch)
+        self._seal()
+
+    def _seal(self) -> None:
+        self._file.flush()
+        self._sums.write(f"{self._file.size} {self._file.sum:08x}\n")
+        self._sums.flush()
+
+    def close(self) -> None:
+        """Write the end of the stream."""
+        self._writer.close()
+        self._seal()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the files as they are."""
+        self._file.close()
+        self._sums.close()
+
+
+class _Summing:
+    """A file that knows its length and the checksum of all that was written."""
+
+    closed = False
+
+    def __init__(self, path: Path) -> None:
+        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o644)
+        self.size = 0
+        self.sum = 0
+        self._pending: list[bytes] = []
+
+    def write(self, data: Any) -> int:
+        self._pending.append(bytes(data))
+        return len(self._pending[-1])
+
+    def flush(self) -> None:
+        data = b"".join(self._pending)
+        self._pending.clear()
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._handle, rest) :]
+        self.size += len(data)
+        self.sum = zlib.crc32(data, self.sum)
+
+    def tell(self) -> int:
+        return self.size + sum(map(len, self._pending))
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            os.close(self._handle)
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder of a new trace, with its description; a folder that holds other things is left alone."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        strange = [path.name for path in folder.iterdir() if path.suffix not in (".arrows", ".sums", ".json")]
+        if strange:
+            raise TraceError(f"{folder} is no place for a trace: it holds {strange[0]}; name a new folder")
+        for old in folder.iterdir():
+            old.unlink()
+        about = {
+            "format": "tenure trace",
+            "version": VERSION,
+            "command": sys.argv,
+            "python": sys.version.split()[0],
+            "pid": os.getpid(),
+        }
+        (folder / "meta.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise TraceError(f"cannot write a trace into {folder}: {error.strerror or error}") from error
