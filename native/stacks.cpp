@@ -7,6 +7,7 @@
 
 #include <mutex>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace {
@@ -22,12 +23,13 @@ constexpr size_t kMost = 1 << 20;
 std::mutex guard;
 std::unordered_map<uint64_t, uint32_t> numbers;
 std::vector<std::vector<Entry>> stacks(1);  // number 0 is no stack
+std::unordered_set<PyCodeObject *> kept;
 
 struct Known {
     uint64_t hash;
     uint32_t number;
 };
-thread_local Known known[1024];
+thread_local Known *known __attribute__((tls_model("initial-exec"))) = nullptr;  // 1024, made when first needed, kept
 
 // Addresses have 47 bits: the instruction goes above them.
 inline uint64_t mix(uint64_t hash, PyCodeObject *code, int lasti) {
@@ -52,27 +54,33 @@ uint64_t walk(PyThreadState *tstate, std::vector<Entry> *into) {
     return depth ? hash : 0;
 }
 
-uint32_t insert(PyThreadState *tstate, uint64_t hash) {
+// Without the GIL no reference can be taken: only a stack of functions that are kept already can be added. torch frees
+// tensors without it, and then the function has mostly called something before.
+uint32_t insert(PyThreadState *tstate, uint64_t hash, bool has_gil) {
     std::vector<Entry> entries;
     walk(tstate, &entries);
     std::lock_guard<std::mutex> lock(guard);
     auto found = numbers.find(hash);
     if (found != numbers.end()) return found->second;
     if (stacks.size() >= kMost) return 0;
-    for (auto &entry : entries) Py_INCREF(reinterpret_cast<PyObject *>(entry.code));
+    for (auto &entry : entries) {
+        if (!has_gil && !kept.count(entry.code)) return 0;
+        if (has_gil && kept.insert(entry.code).second) Py_INCREF(reinterpret_cast<PyObject *>(entry.code));
+    }
     uint32_t number = static_cast<uint32_t>(stacks.size());
     numbers.emplace(hash, number);
     stacks.push_back(std::move(entries));
     return number;
 }
 
-// The number of this thread's stack; 0 if it runs no Python. Without the GIL only stacks that are known already are
-// found, unless `wait`: then the GIL is taken to add a new one. Never wait where locks are held.
+// The number of this thread's stack; 0 if it runs no Python. Without the GIL only stacks of known functions are found,
+// unless `wait`: then the GIL is taken to add a new one. Never wait where locks are held.
 uint32_t capture(int wait) {
     PyThreadState *tstate = PyGILState_GetThisThreadState();
     if (!tstate) return 0;
     uint64_t hash = walk(tstate, nullptr);
     if (!hash) return 0;
+    if (!known) known = new Known[1024]();
     Known &memo = known[hash & 1023];
     if (memo.hash == hash) return memo.number;
     uint32_t number = 0;
@@ -82,11 +90,11 @@ uint32_t capture(int wait) {
         if (found != numbers.end()) number = found->second;
     }
     if (!number) {
-        if (PyGILState_Check()) {
-            number = insert(tstate, hash);
-        } else if (wait) {
+        bool has_gil = PyGILState_Check();
+        number = insert(tstate, hash, has_gil);
+        if (!number && !has_gil && wait) {
             PyGILState_STATE state = PyGILState_Ensure();
-            number = insert(tstate, hash);
+            number = insert(tstate, hash, true);
             PyGILState_Release(state);
         }
     }

@@ -14,7 +14,8 @@ SOURCE = ROOT / "src" / "tenure"
 FRAMEWORKS = ("torch", "tensorflow", "jax", "numpy")
 PUBLIC = {
     "scope", "keep", "adopt", "carry", "dispose", "remains", "holders", "info", "memory", "own",
-    "TenureError", "TensorReleased", "ScopeError", "CapExceeded", "Unsupported",
+    "trace", "step", "mark", "load", "Trace",
+    "TenureError", "TensorReleased", "ScopeError", "CapExceeded", "TraceError", "Unsupported",
     "Owned", "Scope", "Holder", "Link", "Memory", "Remains", "Remnant", "Site", "TensorInfo", "Usage",
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tenure.errors import ScopeError as ScopeError
     from tenure.errors import TensorReleased as TensorReleased
     from tenure.errors import TenureError as TenureError
+    from tenure.errors import TraceError as TraceError
     from tenure.errors import Unsupported as Unsupported
     from tenure.lifetime.dispose import dispose as dispose
     from tenure.lifetime.dispose import remains as remains
@@ -31,17 +32,24 @@ if TYPE_CHECKING:
     from tenure.model import Site as Site
     from tenure.model import TensorInfo as TensorInfo
     from tenure.model import Usage as Usage
+    from tenure.trace.api import mark as mark
+    from tenure.trace.api import step as step
+    from tenure.trace.api import trace as trace
+    from tenure.trace.reader import Trace as Trace
+    from tenure.trace.reader import load as load
 
 __version__ = "0.1.0"
 
 # The same list once more, read when a name is first asked for: `import tenure` must cost next to nothing.
 _HOMES = {
-    "errors": ("CapExceeded", "ScopeError", "TensorReleased", "TenureError", "Unsupported"),
+    "errors": ("CapExceeded", "ScopeError", "TensorReleased", "TenureError", "TraceError", "Unsupported"),
     "lifetime.dispose": ("dispose", "remains"),
     "lifetime.look": ("holders", "info", "memory"),
     "lifetime.own": ("Owned", "own"),
     "lifetime.scope": ("Scope", "adopt", "carry", "keep", "scope"),
     "model": ("Holder", "Link", "Memory", "Remains", "Remnant", "Site", "TensorInfo", "Usage"),
+    "trace.api": ("mark", "step", "trace"),
+    "trace.reader": ("Trace", "load"),
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)  # noqa: PLE0605 - a list, made of the table
 

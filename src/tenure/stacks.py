@@ -61,6 +61,11 @@ def text(stack: int | Chain) -> str:
     return _text(stack)
 
 
+def site(stack: int | Chain) -> str:
+    """The innermost frame of the user's: the first line of `text`."""
+    return _text(stack).partition("\n")[0]
+
+
 @cache
 def _text(stack: int | Chain) -> str:
     pairs = chain(stack) if isinstance(stack, int) else stack

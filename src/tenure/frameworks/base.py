@@ -158,6 +158,12 @@ class Source(Protocol):
     def at_step(self, number: int) -> None:
         """A step is done and this is the next one's number; called in the thread that told so."""
 
+    def in_scope(self, name: str) -> None:
+        """This thread is in this scope from now on (empty: in none); rows in Python know it by themselves."""
+
+    def ending(self, cause: str) -> None:
+        """What this thread ends from now on, it ends for this cause (empty: by itself)."""
+
     def forked(self, sink: Sink) -> None:
         """In a child made by fork, which starts with empty tables: tell this sink instead."""
 

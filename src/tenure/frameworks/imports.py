@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
 Call = Callable[[str], None]
 
@@ -20,8 +19,11 @@ def when_imported(name: str, call: Call) -> None:
     """Call with the name once the module is imported: now, if it is already, else right after its import."""
     with _lock:
         module = sys.modules.get(name)
-        begun = getattr(getattr(module, "__spec__", None), "_initializing", False)
+        spec = getattr(module, "__spec__", None)
+        begun = getattr(spec, "_initializing", False)
         if module is None or begun:
+            if type(spec) is ModuleSpec:
+                spec.__class__ = _Spec  # its import has begun without us
             _waiting.setdefault(name, []).append(call)
             if _finder not in sys.meta_path:
                 sys.meta_path.insert(0, _finder)
@@ -41,7 +43,7 @@ def forget(call: Call) -> None:
 
 
 class _Finder:
-    """Finds nothing itself: it asks the others, and has their loader tell when it is done."""
+    """Finds nothing itself: it asks the others, and has the spec that they give tell when it is done."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -53,33 +55,37 @@ class _Finder:
             spec = importlib.util.find_spec(name)
         finally:
             _busy.name = None
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+        if spec is not None and type(spec) is ModuleSpec:
+            spec.__class__ = _Spec
         return spec
 
 
-class _Loader:
-    def __init__(self, loader: Any) -> None:
-        self._loader = loader
+class _Spec(ModuleSpec):
+    """A spec that notices when Python says that the import is over.
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._loader, name)
+    A loader around the framework's own would stand in the traceback of whatever goes wrong in its import.
+    """
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        made: ModuleType | None = self._loader.create_module(spec)
-        return made
+    @property
+    def _initializing(self) -> bool:
+        return bool(self.__dict__.get("_initializing"))
 
-    def exec_module(self, module: ModuleType) -> None:
-        spec = module.__spec__
-        if spec is not None:
-            spec.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        with _lock:
-            calls = _waiting.pop(module.__name__, [])
-            if not _waiting and _finder in sys.meta_path:
-                sys.meta_path.remove(_finder)
-        for call in calls:
-            call(module.__name__)
+    @_initializing.setter
+    def _initializing(self, value: bool) -> None:
+        was, self.__dict__["_initializing"] = self.__dict__.get("_initializing"), value
+        if was and not value:
+            self.__class__ = ModuleSpec  # type: ignore[assignment]
+            if self.name in sys.modules:
+                _tell(self.name)
+
+
+def _tell(name: str) -> None:
+    with _lock:
+        calls = _waiting.pop(name, [])
+        if not _waiting and _finder in sys.meta_path:
+            sys.meta_path.remove(_finder)
+    for call in calls:
+        call(name)
 
 
 _busy = threading.local()

@@ -104,11 +104,15 @@ def end(
             willing = [handle for handle in willing if id(handle) not in refused]
         handle = None
         if willing:
-            for stubborn, reason in framework.end(willing, notice):
+            with regions.ending(cause):
+                stubborn_ones = framework.end(willing, notice)
+            for stubborn, reason in stubborn_ones:
                 refused[id(stubborn)], refs[id(stubborn)] = reason, weakref.ref(stubborn)
             stubborn = None
-    while owned:
-        _end_owned(owned.pop(), notice)
+            stubborn_ones.clear()
+    with regions.ending(cause):
+        while owned:
+            _end_owned(owned.pop(), notice)
 
     def report() -> Remains:
         remnants = [Remnant("already", 0, (info,)) for info in already]

@@ -8,16 +8,18 @@ nothing has to be put back in order when a generator is abandoned or closed from
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import inspect
 import threading
 from types import AsyncGeneratorType, FrameType
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenure import native, sites
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from tenure.model import Site
 
@@ -93,6 +95,9 @@ _generators: dict[FrameType, list[Region]] = {}
 _lock = threading.RLock()
 _open: list[Region] = []
 _hook: Hook | None = None
+# A recorder is told the name of the scope that this thread is in, and why what is ended now is ended; empty for none.
+on_scope: list[Callable[[str], None]] = []
+on_end: list[Callable[[str], None]] = []
 
 
 def hook() -> Hook:
@@ -139,6 +144,22 @@ def enter(region: Region, frame: FrameType | None, kinds: Iterable[type]) -> Non
             region.agen = _async_generator(frame)
             _generators.setdefault(frame, []).append(region)
     _var.set(region)
+    _tell(on_scope, region.name)
+
+
+def _tell(calls: list[Callable[[str], None]], word: str) -> None:
+    for call in calls:
+        call(word)
+
+
+@contextlib.contextmanager
+def ending(cause: str) -> Iterator[None]:
+    """While handles are ended for this cause."""
+    _tell(on_end, cause)
+    try:
+        yield
+    finally:
+        _tell(on_end, "")
 
 
 def leave(region: Region) -> list[Record]:
@@ -159,6 +180,9 @@ def leave(region: Region) -> list[Record]:
             hook().unwatch()
     if _var.get() is region:
         _var.set(region.outer)
+    if on_scope:
+        now = current()
+        _tell(on_scope, "" if now is None else now.name)
     moved, region.moved = region.moved, {}
     return [record for record in births if id(record) not in moved] if moved else births
 

@@ -53,6 +53,8 @@ class Recorder:
         self._open()
         for name in frameworks.RECORDED:
             imports.when_imported(name, self._watch)
+        regions.on_scope.append(self._in_scope)
+        regions.on_end.append(self._ending)
         atexit.register(self.stop)
         os.register_at_fork(after_in_child=self._forked)
 
@@ -86,6 +88,8 @@ class Recorder:
         if threading.current_thread() is not self._thread:
             self._thread.join()
         atexit.unregister(self.stop)
+        regions.on_scope.remove(self._in_scope)
+        regions.on_end.remove(self._ending)
         imports.forget(self._watch)
         for source in self._sources.values():
             source.stop()
@@ -112,6 +116,14 @@ class Recorder:
         self.step = self.step + 1 if number is None else number
         for source in self._sources.values():
             source.at_step(self.step)
+
+    def _in_scope(self, name: str) -> None:
+        for source in self._sources.values():
+            source.in_scope(name)
+
+    def _ending(self, cause: str) -> None:
+        for source in self._sources.values():
+            source.ending(cause)
 
     def _position(self) -> tuple[int, str | None]:
         region = regions.current()
@@ -158,10 +170,10 @@ class Recorder:
         for name, source in sources.items():
             source.forked(self._rows)
             self._sources[name] = source
-        # Children of multiprocessing leave by os._exit; only this runs before.
+        # Children of multiprocessing leave by os._exit; only finalizers run before, of those made from now on.
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
-            util.Finalize(None, self.stop, exitpriority=-100)
+            util.register_after_fork(self, lambda own: util.Finalize(None, own.stop, exitpriority=-100))
 
 
 def _about(offset: int) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
@@ -22,9 +23,8 @@ class Stream:
     def __init__(self, folder: Path, name: str, about: dict[str, str]) -> None:
         import pyarrow as pa
 
-        self.path = folder / f"{name}.arrows"
+        self.path, self._file = _new_file(folder, name)
         described = schema().with_metadata({f"tenure.{key}": value for key, value in about.items()})
-        self._file = _Summing(self.path)
         self._sums = self.path.with_suffix(".sums").open("x", encoding="ascii")
         options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=True)
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, mode="w"), described, options=options)
@@ -50,6 +50,17 @@ class Stream:
         """Close the files as they are."""
         self._file.close()
         self._sums.close()
+
+
+def _new_file(folder: Path, name: str) -> tuple[Path, _Summing]:
+    """A file of this name, or one with a number behind it: a process that calls exec is two programs with one id."""
+    for number in itertools.count(1):
+        path = folder / (f"{name}.arrows" if number == 1 else f"{name}-{number}.arrows")
+        try:
+            return path, _Summing(path)
+        except FileExistsError:
+            continue
+    raise AssertionError
 
 
 class _Summing:

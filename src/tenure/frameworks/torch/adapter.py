@@ -55,7 +55,7 @@ class Torch:
         buried = ended.find(tensor)
         if buried is not None:
             return buried
-        state: State = "symbolic" if _symbolic(tensor) else "live"
+        state: State = "symbolic" if is_symbolic(tensor) else "live"
         shape = tuple(int(n) if isinstance(n, int) else None for n in _shape(tensor))
         nbytes = 0
         if state == "live" and tensor.layout == torch.strided and not tensor.is_nested:
@@ -68,7 +68,7 @@ class Torch:
     @_past_torch_function
     def buffers(self, tensor: torch.Tensor) -> list[Buffer]:
         """The storage behind it, or the storages of a sparse tensor's parts."""
-        if isinstance(tensor, EndedTensor) or _symbolic(tensor):
+        if isinstance(tensor, EndedTensor) or is_symbolic(tensor):
             return []
         parts = [tensor]
         if tensor.layout in _SPARSE_PARTS:
@@ -83,7 +83,7 @@ class Torch:
         """Symbolic, nested, opaque and foreign-shaped handles cannot be ended."""
         if is_lazy(tensor):
             return "it is not initialised yet: it has no bytes before the module's first call"
-        if _symbolic(tensor):
+        if is_symbolic(tensor):
             return "it is symbolic: it has no bytes, and the trace that made it owns it"
         if tensor.is_nested:
             return "a nested tensor has no single shape to keep; end its parts (x.unbind()) instead"
@@ -190,7 +190,8 @@ def _family(kind: type[Any]) -> Iterator[type]:
         yield from _family(below)
 
 
-def _symbolic(tensor: torch.Tensor) -> bool:
+def is_symbolic(tensor: torch.Tensor) -> bool:
+    """Whether a tracer made it: it has no bytes."""
     if is_lazy(tensor):
         return True
     fake = sys.modules.get("torch._subclasses.fake_tensor")

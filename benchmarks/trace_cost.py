@@ -1,0 +1,205 @@
+"""What recording a training step costs, as a ratio to the same step untraced, beside other tools, all in one run.
+
+    trace_cost.py [--quick]
+
+Writes benchmarks/trace_cost.md, or trace_cost_cuda.md where there is a CUDA device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+import weakref
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+from models import gpt2, train, transformer
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import tenure
+from tenure.trace.recorder import Recorder
+
+QUICK = "--quick" in sys.argv
+SCRATCH = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
+
+
+class Dispatch(TorchDispatchMode):
+    """The usual way to record in Python: each op's outputs with their bytes and stack, weakly, and when they go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[int, tuple[object, ...]] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        stack = torch._C._profiler.gather_traceback(python=True, script=False, cpp=False)
+        for out in result if isinstance(result, (tuple, list)) else (result,):
+            if isinstance(out, torch.Tensor):
+                storage = out.untyped_storage()
+                self.seen[storage._cdata] = (str(func), storage.nbytes(), stack, time.perf_counter_ns())
+                weakref.ref(out, lambda _, key=storage._cdata: self.seen.pop(key, None))
+        return result
+
+
+@contextlib.contextmanager
+def recorded() -> Iterator[None]:
+    folder = SCRATCH / str(time.perf_counter_ns())
+    recorder = Recorder(folder)
+    recorder.start()
+    try:
+        yield
+    finally:
+        recorder.stop()
+        shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def profiled() -> Iterator[None]:
+    with torch.profiler.profile(profile_memory=True, record_shapes=True, with_stack=True):
+        yield
+
+
+@contextlib.contextmanager
+def traced_by_python() -> Iterator[None]:
+    tracemalloc.start(10)
+    try:
+        yield
+    finally:
+        tracemalloc.stop()
+
+
+@contextlib.contextmanager
+def history() -> Iterator[None]:
+    torch.cuda.memory._record_memory_history(stacks="python", max_entries=1_000_000)
+    try:
+        yield
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+
+
+@contextlib.contextmanager
+def scoped() -> Iterator[None]:
+    yield  # the scope is opened around each step
+
+
+TOOLS = {
+    "tenure": recorded,
+    "a tenure scope around each step": scoped,
+    "torch.profiler (memory, shapes, stacks)": profiled,
+    "a recording TorchDispatchMode": Dispatch,
+    "tracemalloc (10 frames)": traced_by_python,
+}
+if torch.cuda.is_available():
+    TOOLS["_record_memory_history (Python stacks)"] = history
+    del TOOLS["tracemalloc (10 frames)"]
+
+
+def measure(model, batch, device: str, *, rounds: int, steps: int) -> dict[str, tuple[float, float]]:
+    """For each tool the median ratio to the untraced steps right before and after, and the seconds of an untraced step."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=device != "cuda")
+
+    def one(kind: str) -> float:
+        if device == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(steps):
+            with tenure.scope("step") if kind.endswith("each step") else contextlib.nullcontext():
+                train(model, optimizer, batch)
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return (time.perf_counter() - start) / steps
+
+    def with_tool(kind: str) -> float:
+        with TOOLS[kind]():
+            train(model, optimizer, batch)  # what a tool does once, at its start, is not the step's cost
+            return one(kind)
+
+    one("warm"), one("warm")
+    ratios: dict[str, list[float]] = {kind: [] for kind in TOOLS}
+    plain: list[float] = []
+    for _ in range(rounds):
+        for kind in TOOLS:
+            before = one("plain")
+            during = with_tool(kind)
+            after = one("plain")
+            plain += [before, after]
+            ratios[kind].append(2 * during / (before + after))
+    return {kind: (statistics.median(values), statistics.median(plain)) for kind, values in ratios.items()}
+
+
+def memray(width: int, steps: int) -> float | None:
+    """memray watches whole processes: the ratio of two of them, for the loop alone, the best of three each."""
+    if shutil.which("memray") is None and not (Path(sys.executable).parent / "memray").exists():
+        return None
+    code = (
+        f"import sys, time, torch; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from models import transformer, train\n"
+        f"torch.set_num_threads(1); model, batch = transformer({width}, 'cpu')\n"
+        "optimizer = torch.optim.AdamW(model.parameters())\n"
+        "for _ in range(5): train(model, optimizer, batch)\n"
+        f"start = time.perf_counter()\nfor _ in range({steps}): train(model, optimizer, batch)\n"
+        "print('seconds', time.perf_counter() - start)\n"
+    )
+    script = SCRATCH / "loop.py"
+    script.write_text(code)
+    python = [sys.executable, str(script)]
+    best: dict[str, float] = {}
+    for _ in range(3):
+        for kind, command in (
+            ("plain", python),
+            ("memray", [sys.executable, "-m", "memray", "run", "-q", "-f", "-o", str(SCRATCH / "m.bin"), str(script)]),
+        ):
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            took = next(float(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("seconds"))
+            best[kind] = min(best.get(kind, took), took)
+    return best["memray"] / best["plain"]
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    jobs = {f"transformer, d={width}": transformer(width, device) for width in (32, 128)}
+    if device == "cuda":
+        jobs = {"GPT-2 small, bf16, 8 x 1024": gpt2(device), "launch-bound transformer, d=32": transformer(32, device)}
+    lines = []
+    for name, (model, batch) in jobs.items():
+        found = measure(model, batch, device, rounds=2 if QUICK else 9, steps=4 if QUICK else 20)
+        for kind, (ratio, seconds) in found.items():
+            lines.append(f"| {name} | {seconds * 1e3:.1f} ms | {kind} | {ratio:.3f} |")
+            print(lines[-1], flush=True)
+        ratio = memray(int(name.rpartition("=")[2]), 20) if device == "cpu" and not QUICK else None
+        if ratio is not None:
+            lines.append(f"| {name} | | memray run (processes, best of 3) | {ratio:.3f} |")
+            print(lines[-1], flush=True)
+    where = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()}, one thread"
+    text = [
+        "# What recording costs",
+        "",
+        "A training step (forward, backward, AdamW) untraced and with each tool, interleaved in one process: runs of steps",
+        "untraced, with the tool, untraced; the ratio is the median over rounds. tenure records births, uses and ends with",
+        "Python stacks, and writes its files meanwhile. Made by `make bench`.",
+        "",
+        f"{datetime.now(tz=UTC):%Y-%m-%d}, torch {torch.__version__}, Python {platform.python_version()}, {where}.",
+        "",
+        "| model | step | tool | ratio |",
+        "|---|---|---|---|",
+        *lines,
+        "",
+    ]
+    out = Path(os.environ.get("OUT", Path(__file__).parent))
+    (out / f"trace_cost{'_cuda' if device == 'cuda' else ''}.md").write_text("\n".join(text))
+    shutil.rmtree(SCRATCH)
+
+
+if __name__ == "__main__":
+    main()

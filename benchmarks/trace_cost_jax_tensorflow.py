@@ -1,0 +1,159 @@
+"""What a trace of JAX and TensorFlow costs, as a ratio to the same loop without, interleaved in one process.
+
+Writes benchmarks/trace_cost_jax_tensorflow.md.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tensorflow as tf
+
+from tenure.trace.recorder import Recorder
+
+SIZES = (256, 512, 512, 10)
+BATCH = 64
+
+
+def jax_loop() -> Callable[[], None]:
+    """A multilayer perceptron with Adam, one compiled call a step: 19 arrays of state and the loss come out of it."""
+    keys = jax.random.split(jax.random.key(0), len(SIZES))
+    params = [
+        {"w": jax.random.normal(key, (m, n)) * 0.05, "b": jnp.zeros(n)}
+        for key, m, n in zip(keys, SIZES, SIZES[1:], strict=False)
+    ]
+    state = (params, jax.tree.map(jnp.zeros_like, params), jax.tree.map(jnp.zeros_like, params), jnp.zeros((), int))
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(BATCH, SIZES[0])).astype("f"), rng.integers(0, SIZES[-1], BATCH)
+
+    def loss(params, x, y):
+        h = x
+        for layer in params[:-1]:
+            h = jax.nn.relu(h @ layer["w"] + layer["b"])
+        h = h @ params[-1]["w"] + params[-1]["b"]
+        return -jnp.mean(jax.nn.log_softmax(h)[jnp.arange(BATCH), y])
+
+    @jax.jit
+    def train(state, x, y):
+        params, first, second, count = state
+        value, grads = jax.value_and_grad(loss)(params, x, y)
+        count = count + 1
+        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, grads)
+        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, grads)
+        params = jax.tree.map(
+            lambda p, m, v: p - 1e-3 * (m / (1 - 0.9**count)) / (jnp.sqrt(v / (1 - 0.999**count)) + 1e-8),
+            params, first, second,
+        )  # fmt: skip
+        return (params, first, second, count), value
+
+    def step() -> None:
+        nonlocal state
+        state, value = train(state, jnp.asarray(x), jnp.asarray(y))
+        float(value)
+
+    return step
+
+
+def tensorflow_loop(compiled: bool) -> Callable[[], None]:
+    """The same model as a loop with a tape."""
+    tf.random.set_seed(0)
+    model = tf.keras.Sequential([tf.keras.layers.Dense(n, activation="relu") for n in SIZES[1:-1]])
+    model.add(tf.keras.layers.Dense(SIZES[-1]))
+    optimizer = tf.keras.optimizers.Adam(1e-3)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(BATCH, SIZES[0])).astype("f"), rng.integers(0, SIZES[-1], BATCH)
+
+    def train(x, y):
+        with tf.GradientTape() as tape:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(y, model(x, training=True))
+            value = tf.reduce_mean(losses)
+        grads = tape.gradient(value, model.trainable_variables)
+        optimizer.apply_gradients(zip(grads, model.trainable_variables, strict=True))
+        return value
+
+    run = tf.function(train) if compiled else train
+
+    def step() -> None:
+        run(tf.constant(x), tf.constant(y)).numpy()
+
+    return step
+
+
+def measure(step: Callable[[], None], pairs: int, block: int) -> tuple[float, float, float, float]:
+    """The step without and with a trace, the ratio, and events a step. The order within pairs alternates."""
+    for _ in range(30):
+        step()
+    ratios, plain, traced = [], [], []
+    events = 0
+    for pair in range(pairs):
+        times = {}
+        for kind in (("plain", "traced"), ("traced", "plain"))[pair % 2]:
+            with tempfile.TemporaryDirectory() as folder:
+                recorder = Recorder(Path(folder) / "trace")
+                if kind == "traced":
+                    recorder.start()
+                step(), step()
+                start = time.perf_counter()
+                for _ in range(block):
+                    step()
+                times[kind] = (time.perf_counter() - start) / block
+                if kind == "traced":
+                    recorder.stop()
+                    events = recorder.events
+        plain.append(times["plain"])
+        traced.append(times["traced"])
+        ratios.append(times["traced"] / times["plain"])
+    return statistics.median(plain), statistics.median(traced), statistics.median(ratios), events / (block + 2)
+
+
+def main() -> None:
+    quick = "--quick" in sys.argv
+    wanted = [word for word in sys.argv[1:] if not word.startswith("-")]
+    loops = {
+        "JAX, compiled step": jax_loop,
+        "TensorFlow, eager": lambda: tensorflow_loop(compiled=False),
+        "TensorFlow, tf.function": lambda: tensorflow_loop(compiled=True),
+    }
+    rows = []
+    for name, make in loops.items():
+        if wanted and not any(word.lower() in name.lower() for word in wanted):
+            continue
+        plain, traced, ratio, events = measure(make(), pairs=6 if quick else 40, block=60 if quick else 120)
+        rows.append(f"| {name} | {plain * 1e3:.2f} ms | {traced * 1e3:.2f} ms | {events:.0f} | {ratio:.3f} |")
+        print(rows[-1], flush=True)
+    if quick or wanted:
+        return
+    text = [
+        "# What a trace of JAX and TensorFlow costs",
+        "",
+        f"A training step of a multilayer perceptron {SIZES} with Adam, batch {BATCH}, on the CPU, with and without a",
+        "trace, in alternating blocks of one process; the ratio is the median over pairs of blocks. Made by",
+        "`python benchmarks/trace_cost_jax_tensorflow.py`.",
+        "",
+        f"jax {jax.__version__}, tensorflow {tf.__version__}, Python {platform.python_version()}, "
+        f"{platform.machine()}, {os.cpu_count()} cores, {datetime.datetime.now(tz=datetime.UTC).date()}.",
+        "",
+        "| loop | step | step in a trace | events a step | ratio |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+    ]
+    out = Path(os.environ.get("OUT", Path(__file__).parent))
+    (out / "trace_cost_jax_tensorflow.md").write_text("\n".join(text))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,366 @@
+// Watching torch from below: every operation, every allocation and every free, on all threads, told to queues.
+//
+// Operations come from at::RecordFunction. Allocations on the host come from an allocator that stands before torch's
+// own: the bytes, their address and who frees them stay the same, only the deleter says so first. torch.profiler keeps
+// its slot. A storage that others made (NumPy, a file, shared memory) is met when an operation takes it, and watched by
+// a weak reference. What is read here is only addresses and sizes: no tensor is kept alive, no Python code runs.
+#include "frames.h"
+#include "lives.h"
+#include "stacks.h"
+#include "torch_recorder.h"
+
+#include <ATen/record_function.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/COW.h>
+
+#include <cstring>
+#include <unordered_map>
+
+using namespace tenure;
+
+namespace {
+
+CaptureStack take_stack = nullptr;
+std::atomic<bool> active{false};
+std::atomic<uint32_t> last_stack{0};  // of a thread that runs Python: autograd's own threads run none
+
+// Never destroyed: threads outlive static objects at exit.
+Chunks &chunks = *new Chunks;
+std::mutex &registry = *new std::mutex;
+struct Self;
+std::vector<Self *> &selves = *new std::vector<Self *>;
+std::vector<std::string> &threads = *new std::vector<std::string>;
+std::mutex &reading = *new std::mutex;
+Lives &lives = *new Lives;
+
+void drain(bool last);
+
+// ---------------------------------------------------------------- words by number
+
+struct Shape {
+    c10::ScalarType type;
+    std::vector<int64_t> sizes;
+};
+
+std::mutex &naming = *new std::mutex;
+std::unordered_map<std::string, uint16_t> &names = *new std::unordered_map<std::string, uint16_t>;
+std::vector<const std::string *> &name_texts = *new std::vector<const std::string *>;  // number 1 is the first
+std::unordered_map<uint64_t, uint32_t> &shapes = *new std::unordered_map<uint64_t, uint32_t>;
+std::vector<Shape> &shape_texts = *new std::vector<Shape>;
+
+uint16_t add_name(const char *text, const char *&kept) {
+    std::lock_guard<std::mutex> lock(naming);
+    auto [place, fresh] = names.try_emplace(text, static_cast<uint16_t>(std::min<size_t>(name_texts.size() + 1, 65535)));
+    if (fresh) name_texts.push_back(&place->first);
+    kept = place->first.c_str();
+    return place->second;
+}
+
+uint32_t add_shape(uint64_t hash, c10::ScalarType type, c10::IntArrayRef sizes) {
+    std::lock_guard<std::mutex> lock(naming);
+    auto [place, fresh] = shapes.try_emplace(hash, static_cast<uint32_t>(shape_texts.size() + 1));
+    if (fresh) shape_texts.push_back({type, sizes.vec()});
+    return place->second;
+}
+
+// ---------------------------------------------------------------- this thread
+
+struct Self {
+    Queue queue{chunks};
+    int depth = 0;       // of operations inside operations
+    uint16_t op = 0;     // the outermost
+    uint16_t node = 0;   // the autograd node that is at work
+    uint32_t stack = 0;  // where the outermost was called
+    uint8_t cause = 0;
+    uint32_t generation = 0;
+    std::vector<uint16_t> nodes;  // the nodes around it: backward can run inside backward
+
+    // What was looked up lately.
+    struct { const char *asked; const char *kept; uint16_t number; } names[256] = {};
+    struct { uint64_t hash; uint32_t number; } shapes[256] = {};
+    c10::StorageImpl *strangers[1024] = {};
+
+    uint16_t name(const char *text) {
+        auto &memo = names[reinterpret_cast<uintptr_t>(text) >> 4 & 255];
+        // The address alone will not do: names of autograd's frames are made anew each time.
+        if (memo.asked != text || std::strcmp(memo.kept, text) != 0) {
+            memo.number = add_name(text, memo.kept);
+            memo.asked = text;
+        }
+        return memo.number;
+    }
+
+    uint32_t shape(const c10::TensorImpl *tensor) {
+        if (tensor->has_symbolic_sizes_strides()) return 0;
+        auto sizes = tensor->sizes();
+        auto type = c10::typeMetaToScalarType(tensor->dtype());
+        uint64_t hash = static_cast<uint64_t>(type) + 1;
+        for (int64_t size : sizes) hash = (hash ^ static_cast<uint64_t>(size)) * 0x9E3779B97F4A7C15ULL, hash ^= hash >> 31;
+        auto &memo = shapes[hash & 255];
+        if (memo.hash != hash) memo = {hash, add_shape(hash, type, sizes)};
+        return memo.number;
+    }
+};
+
+// A pointer, and the rest on the heap: deleters may still run when a thread's objects are gone.
+thread_local Self *mine __attribute__((tls_model("initial-exec"))) = nullptr;
+thread_local bool over __attribute__((tls_model("initial-exec"))) = false;
+
+struct Farewell {
+    ~Farewell() {
+        over = true;
+        if (mine) mine->queue.done.store(true);  // the reader takes what is left, and deletes it
+        mine = nullptr;
+    }
+};
+
+Self *arrive() {
+    if (over) return nullptr;
+    thread_local Farewell farewell;
+    (void)farewell;
+    mine = new Self;
+    std::lock_guard<std::mutex> lock(registry);
+    mine->queue.number = static_cast<uint32_t>(threads.size());
+    threads.push_back(std::to_string(PyThread_get_thread_ident()));
+    selves.push_back(mine);
+    return mine;
+}
+
+inline Self *here() { return C10_LIKELY(mine != nullptr) ? mine : arrive(); }
+
+inline void tell(Self *self, uint64_t time, Type type, const void *where, uint64_t value, uint32_t stack, uint16_t op, uint8_t flags) {
+    // If the reader is far behind (it may be waiting for the GIL that we hold), do its work.
+    if (self->queue.push({time, reinterpret_cast<uint64_t>(where), value, stack, op, type, flags}) && chunks.in_use() > 192) drain(false);
+}
+
+inline uint8_t flags(c10::Device device, bool backward) {
+    return static_cast<uint8_t>((device.is_cpu() ? 0 : device.index() + 1) << 1 | backward);
+}
+
+inline uint32_t stack_here(int wait) {
+    uint32_t stack = take_stack(wait);
+    if (stack) last_stack.store(stack, std::memory_order_relaxed);
+    else stack = last_stack.load(std::memory_order_relaxed);
+    return stack;
+}
+
+inline uint32_t place(Self *self) { return self->depth ? self->stack : stack_here(0); }
+
+void born(void *where, size_t bytes, c10::Device device) {
+    if (Self *self = here())
+        tell(self, ticks(), kAlloc, where, bytes, place(self), self->op ? self->op : self->node, flags(device, self->node));
+}
+
+void gone(void *where) {
+    if (Self *self = here()) tell(self, ticks(), kFree, where, self->cause, place(self), 0, 0);
+}
+
+// ---------------------------------------------------------------- the host's allocator
+
+c10::Allocator *before = nullptr;
+c10::DeleterFnPtr before_delete = nullptr;
+
+void traced_delete(void *where) {
+    if (active.load(std::memory_order_relaxed)) gone(where);
+    before_delete(where);
+}
+
+struct Traced final : c10::Allocator {
+    c10::DataPtr allocate(size_t bytes) override {
+        c10::DataPtr data = before->allocate(bytes);
+        if (data.get() && data.compare_exchange_deleter(before_delete, &traced_delete) && active.load(std::memory_order_relaxed))
+            born(data.get(), bytes, c10::Device(c10::kCPU));
+        return data;
+    }
+    c10::DeleterFnPtr raw_deleter() const override { return &traced_delete; }
+    void copy_data(void *to, const void *from, size_t count) const override { before->copy_data(to, from, count); }
+};
+Traced &traced = *new Traced;
+
+// ---------------------------------------------------------------- storages that others made
+
+struct Stranger {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    void *where;
+};
+std::mutex &meeting = *new std::mutex;
+std::unordered_map<c10::StorageImpl *, Stranger> &strangers = *new std::unordered_map<c10::StorageImpl *, Stranger>;
+std::atomic<uint32_t> generation{1};  // changes when one is forgotten: its address may become another's
+
+void meet(Self *self, c10::StorageImpl *storage, void *where, uint32_t shape, uint32_t stack) {
+    if (self->generation != generation.load(std::memory_order_relaxed)) {
+        std::memset(self->strangers, 0, sizeof self->strangers);
+        self->generation = generation.load(std::memory_order_relaxed);
+    }
+    auto &memo = self->strangers[(reinterpret_cast<uintptr_t>(storage) >> 4) * 0x9E3779B97F4A7C15ULL >> 54];
+    if (C10_LIKELY(memo == storage)) return;
+    memo = storage;
+    {
+        std::lock_guard<std::mutex> lock(meeting);
+        auto copy = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
+        if (!strangers.try_emplace(storage, Stranger{c10::weak_intrusive_ptr<c10::StorageImpl>(copy), where}).second) return;
+    }
+    tell(self, ticks(), kForeign, where, storage->nbytes(), stack, self->op, flags(storage->device(), self->node));
+    if (shape) tell(self, ticks(), kShape, where, shape, 0, 0, 0);
+}
+
+void look_after_strangers() {
+    std::vector<void *> ended;
+    {
+        std::lock_guard<std::mutex> lock(meeting);
+        for (auto at = strangers.begin(); at != strangers.end();) {
+            if (at->second.storage.expired()) {
+                ended.push_back(at->second.where);
+                at = strangers.erase(at);
+            } else ++at;
+        }
+        if (!ended.empty()) generation++;
+    }
+    if (Self *self = here())
+        for (void *where : ended) tell(self, ticks(), kFree, where, 0, 0, 0, kFoundOut);
+}
+
+// ---------------------------------------------------------------- operations
+
+template <class With>
+inline void visit(const c10::IValue &value, With with) {
+    if (value.isTensor()) {
+        with(value.toTensor());
+    } else if (value.isList()) {
+        for (const c10::IValue &inner : value.toListRef())
+            if (inner.isTensor()) with(inner.toTensor());
+    }
+}
+
+// The storage's address, if the tensor has one; `_no_checks` because to read a lazy copy's address must not make the copy.
+inline void *address(const at::Tensor &tensor, c10::StorageImpl *&storage) {
+    auto *impl = tensor.unsafeGetTensorImpl();
+    if (!tensor.defined() || !impl->has_storage()) return nullptr;
+    storage = impl->unsafe_storage().unsafeGetStorageImpl();
+    return storage ? storage->_mutable_data_ptr_no_checks().get() : nullptr;
+}
+
+inline void taken(Self *self, uint64_t time, const at::Tensor &tensor) {
+    c10::StorageImpl *storage = nullptr;
+    void *where = address(tensor, storage);
+    if (!where) return;
+    uint32_t shape = self->shape(tensor.unsafeGetTensorImpl());
+    if (storage->device_type() == c10::kCPU) {
+        auto &data = storage->_mutable_data_ptr_no_checks();
+        if (data.get_deleter() != &traced_delete && !c10::impl::cow::is_cow_data_ptr(data)) meet(self, storage, where, shape, self->stack);
+    }
+    tell(self, time, kUse, where, shape, self->stack, self->op, self->node != 0);
+}
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
+    Self *self = here();
+    if (!self) return nullptr;
+    if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+        self->nodes.push_back(self->node);
+        self->node = self->name(fn.name());
+        if (std::strcmp(fn.name(), "torch::autograd::AccumulateGrad") == 0)
+            for (const auto &input : fn.inputs())
+                visit(input, [&](const at::Tensor &tensor) {
+                    c10::StorageImpl *storage = nullptr;
+                    if (void *where = address(tensor, storage)) tell(self, ticks(), kKind, where, kGradient, 0, 0, 0);
+                });
+        return nullptr;
+    }
+    if (self->depth == 0) {
+        const char *name = fn.name();
+        // What only stands around operations is none itself; `on_end` knows it by the depth.
+        if (std::strncmp(name, "autograd::engine", 16) == 0) return nullptr;
+        self->op = self->node ? self->node : self->name(name);
+        self->stack = stack_here(1);
+        uint64_t time = ticks();
+        for (const auto &input : fn.inputs()) visit(input, [&](const at::Tensor &tensor) { taken(self, time, tensor); });
+    }
+    self->depth++;
+    return nullptr;
+}
+
+void on_end(const at::RecordFunction &fn, at::ObserverContext *) {
+    Self *self = here();
+    if (!self) return;
+    if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+        if (!self->nodes.empty()) {
+            self->node = self->nodes.back();
+            self->nodes.pop_back();
+        }
+    } else if (self->depth && --self->depth == 0) {
+        self->op = 0;
+    }
+}
+
+// ---------------------------------------------------------------- reading
+
+struct Clock {  // ticks and nanoseconds of two moments
+    uint64_t tick = ticks();
+    int64_t time = nanoseconds();
+};
+Clock earlier;
+
+void drain(bool last) {
+    std::unique_lock<std::mutex> lock(reading, std::try_to_lock);
+    if (!lock.owns_lock()) return;
+    Clock now;
+    double scale = now.tick > earlier.tick ? double(now.time - earlier.time) / double(now.tick - earlier.tick) : 0;
+    // What another thread is about to publish may be older than what it has published: leave a moment.
+    uint64_t until = now.tick;
+    if (!last && scale > 0) until -= static_cast<uint64_t>(1e6 / scale);
+    struct Read {
+        Event event;
+        uint16_t thread;
+    };
+    static std::vector<Read> &found = *new std::vector<Read>;
+    found.clear();
+    int busy = 0;
+    {
+        std::lock_guard<std::mutex> known(registry);
+        for (size_t i = 0; i < selves.size();) {
+            Queue &queue = selves[i]->queue;
+            bool done = queue.done.load();
+            size_t had = found.size();
+            // Of a thread that has ended nothing more can come.
+            queue.read(done ? now.tick : until, [&](const Event &event) { found.push_back({event, static_cast<uint16_t>(queue.number)}); });
+            busy += found.size() > had;
+            if (done) {
+                delete selves[i];
+                selves.erase(selves.begin() + static_cast<ptrdiff_t>(i));
+            } else i++;
+        }
+    }
+    if (busy > 1)
+        std::stable_sort(found.begin(), found.end(), [](const Read &a, const Read &b) { return a.event.time < b.event.time; });
+    for (const Read &read : found) {
+        int64_t time = earlier.time + static_cast<int64_t>(double(int64_t(read.event.time - earlier.tick)) * scale);
+        lives.take(read.event, time, read.thread);
+    }
+    lives.settle(last ? INT64_MAX : now.time - 50000000);
+    if (now.time - earlier.time > 20000000) earlier = now;
+}
+
+// ---------------------------------------------------------------- for the CUDA part
+
+void born_on_cuda(void *where, size_t bytes, int device) {
+    if (active.load(std::memory_order_relaxed)) born(where, bytes, c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
+}
+void sized(void *where, size_t bytes) {
+    Self *self = here();
+    if (self && active.load(std::memory_order_relaxed)) tell(self, ticks(), kSize, where, bytes, 0, 0, 0);
+}
+void gone_on_cuda(void *where) {
+    if (active.load(std::memory_order_relaxed)) gone(where);
+}
+Tellers tellers = {born_on_cuda, sized, gone_on_cuda};
+
+#include "torch_recorder_python.h"
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit_tenure_torch_recorder() {
+    PyObject *made = PyModule_Create(&module);
+    PyObject *capsule = PyCapsule_New(&tellers, kTellersCapsule, nullptr);
+    if (!made || !capsule || PyModule_AddObject(made, "_tellers", capsule) < 0) return nullptr;
+    return made;
+}

@@ -1,0 +1,162 @@
+"""Say what tenure finds here: frameworks, their versions, and the native parts with the reason of each that is off.
+
+Nothing of the frameworks is imported, unless --build is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import tenure
+from tenure import native, stacks
+
+# The packages that bring a framework, and the versions that the tests run on.
+_FRAMEWORKS = {
+    "torch": (("torch",), ("2.11", "2.13")),
+    "jax": (("jax",), ("0.10", "0.11")),
+    "tensorflow": (("tensorflow", "tensorflow-cpu", "tf-nightly"), ("2.21",)),
+    "numpy": (("numpy",), ("2",)),
+}
+_PYTHONS = ("3.11", "3.12", "3.13")
+# Native parts that need nothing but a compiler, and those built against torch: where they are loaded.
+_PLAIN: dict[str, Callable[[], Any]] = {
+    "tenure_births": lambda: native.load("tenure_births", "births.c"),
+    "tenure_references": lambda: native.load("tenure_references", "references.c"),
+    "tenure_stacks": stacks.core,
+}
+_TORCH = {
+    "tenure_torch_handles": ("tenure.frameworks.torch.sealed", "handles"),
+    "tenure_torch_recorder": ("tenure.frameworks.recording.torch", "core"),
+}
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    """The arguments."""
+    parser.add_argument("--build", action="store_true", help="import torch, and build the native parts for it")
+    parser.add_argument("--format", choices=("full", "json"), default="full", help="how to tell it (default: full)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Look, and tell."""
+    found = look(build=options.build)
+    if options.format == "json":
+        sys.stdout.write(json.dumps(found, indent=1) + "\n")
+    else:
+        sys.stdout.write("\n".join(_told(found)) + "\n")
+    return 0
+
+
+def look(*, build: bool = False) -> dict[str, Any]:
+    """Everything there is to say, as plain data."""
+    frameworks = {name: _framework(packages, tested) for name, (packages, tested) in _FRAMEWORKS.items()}
+    parts = {name: _state(name, load) for name, load in _PLAIN.items()}
+    if frameworks["torch"]["version"] is not None:
+        parts |= {name: _torch_part(name, *home, build=build) for name, home in _TORCH.items()}
+    return {
+        "tenure": tenure.__version__,
+        "python": {
+            "version": platform.python_version(),
+            "tested": _matches(platform.python_version(), _PYTHONS),
+            "implementation": platform.python_implementation(),
+            "executable": sys.executable,
+        },
+        "platform": platform.platform(),
+        "frameworks": frameworks,
+        "packages": {name: _version(name) for name in ("pyarrow", "duckdb")},
+        "compilers": {"C": _compiler("CC", "cc", "gcc", "clang"), "C++": _compiler("CXX", "c++", "g++", "clang++")},
+        "cache": _cache(),
+        "native": parts,
+    }
+
+
+def _framework(packages: tuple[str, ...], tested: tuple[str, ...]) -> dict[str, Any]:
+    version = next(filter(None, map(_version, packages)), None)
+    return {
+        "version": version,
+        "tested": None if version is None else _matches(version, tested),
+        "tested_versions": list(tested),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _matches(version: str, tested: tuple[str, ...]) -> bool:
+    return any(version == one or version.startswith(f"{one}.") for one in tested)
+
+
+def _compiler(variable: str, *names: str) -> str | None:
+    named = os.environ.get(variable)
+    return named or next(filter(None, map(shutil.which, names)), None)
+
+
+def _cache() -> str | None:
+    """Where the native parts are kept, as far as one of them was built."""
+    built = next(filter(None, (load() for load in _PLAIN.values())), None)
+    file = getattr(built, "__file__", None)
+    return None if file is None else str(Path(file).parent)
+
+
+def _state(name: str, load: Callable[[], Any]) -> dict[str, str]:
+    try:
+        active = load() is not None
+    except Exception as error:  # noqa: BLE001 - the doctor tells what is wrong, whatever it is
+        return {"state": "off", "why": f"{type(error).__name__}: {error}"}
+    return {"state": "active", "why": ""} if active else {"state": "off", "why": native.reason(name) or "not known"}
+
+
+def _torch_part(name: str, module: str, function: str, *, build: bool) -> dict[str, str]:
+    if os.environ.get("TENURE_NATIVE") == "0":
+        return _state(name, lambda: native.load(name, ""))  # which says that it is off, and imports no torch
+    if build:
+        return _state(name, lambda: _call(module, function))
+    return {"state": "not tried", "why": "built when first needed; --build does it now"}
+
+
+def _call(module: str, function: str) -> Any:
+    return getattr(importlib.import_module(module), function)()
+
+
+def _told(found: dict[str, Any]) -> Iterator[str]:
+    """The lines for people."""
+    python = found["python"]
+    yield _row("tenure", found["tenure"])
+    yield _row("Python", f"{python['version']} ({python['implementation']}){_untested(python['tested'], _PYTHONS)}")
+    yield _row("", python["executable"])
+    yield _row("platform", found["platform"])
+    yield ""
+    for name, one in found["frameworks"].items():
+        yield _row(name, (one["version"] or "not installed") + _untested(one["tested"], one["tested_versions"]))
+    for name, version in found["packages"].items():
+        yield _row(name, version or "not installed: traces need it")
+    yield ""
+    for language, path in found["compilers"].items():
+        yield _row(f"{language} compiler", path or "none")
+    yield _row("cache", found["cache"] or "none: no native part is in use")
+    yield "native parts"
+    for name, part in found["native"].items():
+        yield f"  {name:<22} {part['state']}" + (f": {part['why']}" if part["why"] else "")
+
+
+def _row(name: str, told: str) -> str:
+    return f"{name:<13} {told}"
+
+
+def _untested(tested: bool | None, versions: Any) -> str:
+    if tested is not False:
+        return ""
+    return f" (not among the tested versions: {', '.join(versions)})"

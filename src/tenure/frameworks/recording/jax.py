@@ -1,0 +1,282 @@
+"""What happens to JAX's arrays.
+
+Every array that comes to be is seen, whatever made it, with the place in the user's code and the outermost compiled
+function (`jax.jit`, or the one that JAX runs for an operation) that gave it. What such a call takes counts as a use.
+An end is the last reference, `delete`, or a donation. Buffers inside a compiled computation are the compiler's: they
+have no Python object, and are not seen. Neither is what reads an array on the host (`float(x)`, `numpy.asarray(x)`).
+Two arrays of the same bytes, as `jax.device_put` onto the same device gives, count once, until the last of them ends.
+
+Steps: a compiled call that takes what the same call at the same place gave before is a turn of a loop that carries
+state, as training does. The loop that carries the most bytes is the clock; a step is done when its call returns.
+Several calls in a turn do not count several times: a turn is over when something goes around once more, not when a
+place is passed again. A loop takes over from a smaller one without a step of its own, and from a larger one that
+has stopped.
+
+Without the native part only arrays that live when somebody looks, ten times a second, are seen; no uses, no steps.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy
+from jax._src.lib import _jax
+
+from tenure import native, sites, stacks
+from tenure.frameworks.base import Sink, Source
+from tenure.frameworks.recording.table import CAUSES, FIRST_JAX, ROW, Columns, Names, What
+
+Array: Any = jax._src.array.ArrayImpl
+Function: Any = _jax.PjitFunction
+
+_KINDS = (None, "input")
+
+
+def source() -> Source:
+    """The recorder: native if it can be built, else one that looks now and then."""
+    core = native.load("tenure_array_births", "array_births.c")
+    return Looking() if core is None or stacks.core() is None else Jax(core)
+
+
+class Turns:
+    """Which loop's turns are the steps; see above."""
+
+    def __init__(self) -> None:
+        self._turns: dict[int, int] = {}
+        self._since: dict[int, int] = {}  # turns of each loop since the clock's last
+        self._clock = 0
+        self._bytes = 0
+
+    def turned(self, place: int, nbytes: int, turn: int) -> tuple[int, bool]:
+        """A loop begins a turn. How many steps were done before without being noticed, and whether this is one."""
+        if turn <= self._turns.get(place, 0):
+            return 0, False
+        self._turns[place] = turn
+        since = self._since[place] = self._since.get(place, 0) + 1
+        if place == self._clock:
+            self._since.clear()
+            self._bytes = nbytes
+            return 0, True
+        first = not self._clock
+        if not first and nbytes <= self._bytes and since < 3:
+            return 0, False
+        larger = nbytes > self._bytes
+        self._clock, self._bytes = place, nbytes
+        self._since.clear()
+        if first or not larger:
+            # Its earlier turns passed unnoticed: of the first loop one, of one that follows another those that it
+            # took to be sure. The last turn of the old loop has told of one of them.
+            return (1 if first else since), True
+        return 0, False
+
+
+class Jax:
+    """JAX's recorder."""
+
+    name = "jax"
+    native = True
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._sink: Sink | None = None
+        self._texts: list[str] = []
+        self._threads: dict[int, str] = {}
+        self._scopes, self._causes = Names(), Names(CAUSES)
+        self._functions: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._turns = Turns()
+
+    def start(self, sink: Sink) -> None:
+        """Stand in the allocation of arrays and in the calls of compiled functions."""
+        self._sink = sink
+        self._turns = Turns()
+        capture = stacks.core()._capture
+        self._core.start(Array, capture, _measure, _leaves, self._turned, self._stepped, FIRST_JAX)
+        for array in jax.live_arrays():
+            self._texts.append(_text(array))
+            self._core.adopt(array, -len(self._texts))
+        for thing in gc.get_objects():
+            if type(thing) is Function:
+                self._enrol(thing)
+        self._pjit = _jax.pjit
+        self._patched = _after(self._pjit, self._enrol)
+        _jax.pjit = self._patched
+        self._delete = Array.delete
+        Array.delete = self._deleting = _deleting(self._delete, self._core)
+
+    def _enrol(self, function: Any) -> None:
+        if self._core.enrol(function):
+            self._functions.add(function)
+
+    def _turned(self, place: int, nbytes: int, turn: int) -> bool:
+        missed, done = self._turns.turned(place, nbytes, turn)
+        for _ in range(missed):
+            self._stepped()
+        return done
+
+    def _stepped(self) -> None:
+        if self._sink is not None:
+            self._sink.step()
+
+    def drain(self) -> Columns:
+        """What was seen since the last time."""
+        for array in self._core.gone():
+            self._core.end(array, CAUSES.index(_how_deleted(array)))
+        data, whats, ops = self._core.take()
+        rows = numpy.frombuffer(data, ROW)
+        told = [_what(*one[:2]) for one in whats]
+        return Columns(rows, ops, told, _KINDS, self._scopes, self._causes, self._threads, self._texts)
+
+    def at_step(self, number: int) -> None:
+        """What comes now belongs to the next step."""
+        self._core.step(number)
+
+    def in_scope(self, name: str) -> None:
+        """What this thread makes belongs to this scope."""
+        self._core.inside(self._scopes.number(name), -1)
+
+    def ending(self, cause: str) -> None:
+        """What this thread ends, it ends for this cause."""
+        self._core.inside(-1, self._causes.number(cause))
+
+    def forked(self, sink: Sink) -> None:
+        """Arrays of the parent are not this process's."""
+        self._sink = sink
+        self._core.forget()
+
+    def stop(self) -> None:
+        """Leave every slot and name as it was."""
+        self._core.stop()
+        for function in list(self._functions):
+            self._core.release(function)
+        self._functions.clear()
+        if _jax.pjit is self._patched:
+            _jax.pjit = self._pjit
+        if Array.delete is self._deleting:
+            Array.delete = self._delete
+        self._sink = None
+
+
+class Looking:
+    """JAX's recorder where nothing can be compiled."""
+
+    name = "jax"
+    native = False
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, int]] = {}
+        self._sink: Sink | None = None
+
+    def start(self, sink: Sink) -> None:
+        """There is nothing to hook."""
+        self._sink = sink
+        self.drain()
+
+    def drain(self) -> None:
+        """Look which arrays there are."""
+        sink = self._sink
+        if sink is None:
+            return
+        for key, (ref, number) in list(self._known.items()):
+            array = ref()
+            if array is not None and array.is_deleted():
+                sink.ended(number, _how_deleted(array))
+                self._known.pop(key, None)
+        for array in jax.live_arrays():
+            key = id(array)
+            if key in self._known or array.is_deleted():
+                continue
+            shape, dtype, device = _what(array.aval, array.sharding)
+            del shape
+            number = sink.born(
+                "jax", _measure(array.aval, array.sharding), device, "", array.shape, dtype, _text(array)
+            )
+            self._known[key] = weakref.ref(array, self._forgetting(key, number)), number
+
+    def _forgetting(self, key: int, number: int) -> Callable[[Any], None]:
+        def forget(ref: Any) -> None:
+            if self._known.get(key, (None,))[0] is ref:
+                del self._known[key]
+                if self._sink is not None:
+                    self._sink.ended(number)
+
+        return forget
+
+    def at_step(self, number: int) -> None:
+        """A good moment to look."""
+        self.drain()
+
+    def in_scope(self, name: str) -> None:
+        """The sink knows."""
+
+    def ending(self, cause: str) -> None:
+        """An end is seen too late to know its cause."""
+
+    def forked(self, sink: Sink) -> None:
+        """Arrays of the parent are not this process's."""
+        self._known.clear()
+        self._sink = sink
+
+    def stop(self) -> None:
+        """Look no more."""
+        self.drain()
+        self._sink = None
+        self._known.clear()
+
+
+def _after(original: Callable[..., Any], tell: Callable[[Any], None]) -> Callable[..., Any]:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made = original(*args, **kwargs)
+        tell(made)
+        return made
+
+    return make
+
+
+def _deleting(original: Callable[..., Any], core: Any) -> Callable[..., Any]:
+    def delete(self: Any) -> Any:
+        done = original(self)
+        core.end(self, CAUSES.index("delete"))
+        return done
+
+    return delete
+
+
+def _leaves(value: Any) -> list[Any]:
+    """The arrays in a container that is not Python's own; typed keys are arrays of their own class."""
+    return [getattr(leaf, "_base_array", leaf) for leaf in jax.tree_util.tree_leaves(value)]
+
+
+def _measure(aval: Any, sharding: Any) -> int:
+    """The bytes of an array: of all its parts on the devices of this process."""
+    devices = sharding.addressable_devices
+    shape = aval.shape if len(devices) == 1 else sharding.shard_shape(aval.shape)
+    count = len(devices)
+    for size in shape:
+        count *= size
+    return int(count * aval.dtype.itemsize)
+
+
+def _what(aval: Any, sharding: Any) -> What:
+    devices = sorted(map(str, sharding.addressable_devices))
+    return What(str(list(aval.shape)), str(aval.dtype), ", ".join(devices))
+
+
+def _text(array: Any) -> str:
+    """Where JAX says that an array was made, as `stacks.text` tells it."""
+    traceback = getattr(array, "traceback", None)
+    frames = list(traceback.frames) if traceback is not None else []
+    users = [frame for frame in frames if sites.is_user(frame.file_name)]
+    return "\n".join(f"{frame.file_name}:{frame.line_num} in {frame.function_name}" for frame in users or frames)
+
+
+def _how_deleted(array: Any) -> str:
+    # JAX asks for a donated buffer in vain with other words than for a deleted one.
+    try:
+        array.unsafe_buffer_pointer()
+    except (RuntimeError, ValueError) as error:
+        return "donate" if str(error).rstrip(".").endswith("Buffer has been deleted or donated") else "delete"
+    return "delete"

@@ -1,0 +1,39 @@
+"""How a run goes, in the title of the terminal: the lines below it are the script's, and stay as it wrote them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+
+_EVERY = 1.0  # seconds
+_KEEP, _BACK = "\033[22;2t", "\033[23;2t"  # the terminal remembers the title it had
+
+
+def show() -> None:
+    """Tell the terminal until this process ends."""
+    os.write(2, _KEEP.encode())
+    atexit.register(_end, os.getpid())
+    threading.Thread(target=_run, args=(time.monotonic(),), name="tenure-progress", daemon=True).start()
+
+
+def _run(start: float) -> None:
+    while True:
+        time.sleep(_EVERY)
+        os.write(2, f"\033]2;tenure: {line(time.monotonic() - start)}\a".encode())
+
+
+def line(seconds: float) -> str:
+    """`12 steps, 40,113 events, 0:07`."""
+    from tenure.trace import recorder
+
+    minutes, rest = divmod(int(seconds), 60)
+    active = recorder.active()
+    done = "" if active is None else f"{active.step:,} steps, {active.events:,} events, "
+    return f"{done}{minutes}:{rest:02}"
+
+
+def _end(pid: int) -> None:
+    if os.getpid() == pid:
+        os.write(2, _BACK.encode())

@@ -1,0 +1,180 @@
+"""Reading a trace back: what it holds, as tables. Nothing of a trace is executed, and no framework is imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from tenure.errors import TraceError
+from tenure.trace.database import CHOSEN, Database, reader
+from tenure.trace.streams import Process, Stream, check_version, open_stream, read_schema
+
+_LARGEST_META = 1 << 24
+_NEXT = 10_000_000_000  # added for each stream before with the same pid: 10000000123 is the second 123
+# Who is alive is found with few columns; only of those the rest is gathered.
+_ALIVE = f"""
+    with moments as ({{}}),
+    lives as (
+        select process, buffer, min(time) filter (event = 'birth') as born, max(time) filter (event = 'end') as ended
+        from events where buffer is not null group by process, buffer
+    ),
+    chosen as materialized (
+        select process, buffer from lives join moments using (process)
+        where born <= moment and (ended is null or ended > moment)
+    )
+    {CHOSEN}"""  # noqa: S608  our own words
+_AT_STEP = "select process, max(ended) as moment from steps where step = {} group by process"
+_AFTER = """
+    select process, (select min(time) from events) + to_microseconds({}) as moment from events group by process"""
+_AT_TIME = "select process, timestamptz '{}' as moment from events group by process"
+
+
+def load(path: str | PathLike[str]) -> Trace:
+    """Open a trace: its folder, or the stream of one process. Raises `TraceError` for what is none, or is damaged."""
+    place = Path(path)
+    try:
+        files = _files(place)
+    except TraceError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a path with a null byte
+        raise TraceError(f"{place} cannot be read: {getattr(error, 'strerror', None) or error}") from error
+    notes: list[str] = []
+    meta = _meta((place if place.is_dir() else place.parent) / "meta.json", notes)
+    streams = [stream for file in files if (stream := open_stream(file, notes)) is not None]
+    if not streams:
+        raise TraceError(f"{place} holds no events: its process ended before it could write any; record anew")
+    return Trace(place, meta, _numbered(streams), notes)
+
+
+def _files(place: Path) -> list[Path]:
+    if not place.exists():
+        raise TraceError(f"{place} does not exist; name the folder of a trace")
+    if not place.is_dir():
+        if place.suffix != ".arrows":
+            raise TraceError(f"{place} is no trace; name the folder of a trace, or one of the .arrows files in it")
+        return [place]
+    files = sorted(place.glob("*.arrows"))
+    if not files:
+        raise TraceError(f"{place} holds no trace: there is no events-….arrows in it; name the folder of a trace")
+    return files
+
+
+def _meta(path: Path, notes: list[str]) -> dict[str, Any]:
+    """The description of the run; a trace can be read without it, but not if it says what we do not understand."""
+    if not path.exists():
+        notes.append("meta.json is missing: the trace is read without it")
+        return {}
+    try:
+        if path.stat().st_size > _LARGEST_META:
+            raise TraceError(f"{path} is damaged: {path.stat().st_size:,} bytes; remove it to read the trace without")
+        found = json.loads(path.read_bytes())
+    except OSError as error:
+        raise TraceError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        why = f"{error} " if isinstance(error, json.JSONDecodeError) else "it "
+        raise TraceError(f"{path} is damaged: {why}is no JSON; remove it to read the trace without") from error
+    if not isinstance(found, dict) or found.get("format") != "tenure trace":
+        raise TraceError(f"{path} is not of a trace: it does not say so; name the folder of a trace, or remove it")
+    check_version(path, found.get("version"))
+    return found
+
+
+def _numbered(streams: Sequence[Stream]) -> list[Stream]:
+    """The streams with numbers of their own; one that is there twice is a copy.
+
+    Programs that follow each other by exec have one pid, and so may processes of two machines.
+    """
+    seen: dict[int, list[Stream]] = {}
+    found = []
+    for stream in streams:
+        same = seen.setdefault(stream.process.pid, [])
+        for other in same:
+            if other.clock == stream.clock:
+                names = f"{stream.process.path} and {other.process.path.name}"
+                raise TraceError(f"{names} are the same stream twice; remove one, or load one of them by its name")
+        number = stream.process.pid + len(same) * _NEXT
+        found.append(replace(stream, process=replace(stream.process, number=number)))
+        same.append(stream)
+    return found
+
+
+class Trace:
+    """What happened to buffers in one run. Tables are Arrow's; the columns are told in docs/trace-format.md."""
+
+    def __init__(self, path: Path, meta: dict[str, Any], streams: Sequence[Stream], notes: Sequence[str]) -> None:
+        self.path = path
+        self.meta = meta
+        self.notes = tuple(notes)
+        self._streams = tuple(streams)
+
+    @property
+    def processes(self) -> tuple[Process, ...]:
+        """The processes that wrote, in the order of their files."""
+        return tuple(stream.process for stream in self._streams)
+
+    def __repr__(self) -> str:
+        events = sum(process.events for process in self.processes)
+        return f"<Trace {self.path}: {len(self.processes)} processes, {events:,} events>"
+
+    def events(self, columns: Sequence[str] | None = None) -> Any:
+        """All events as an Arrow `RecordBatchReader`, one process after another; `read_all()` makes a table of it.
+
+        Columns that are not asked for are not read.
+        """
+        import pyarrow as pa
+
+        whole = read_schema()
+        chosen = whole.names if columns is None else list(columns)
+        unknown = [name for name in chosen if name not in whole.names]
+        if unknown:
+            raise ValueError(f"events have no column {unknown[0]!r}; they have {', '.join(whole.names)}")
+        narrow = pa.schema([whole.field(name) for name in chosen])
+        return reader((batch.select(chosen) for batch in self._batches(chosen)), narrow)
+
+    def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
+        for stream in self._streams:
+            yield from stream.read(columns)
+
+    def database(self) -> Database:
+        """DuckDB over this trace, for several queries: `with trace.database() as db: db.run(…)`."""
+        return Database(self._streams)
+
+    def sql(self, query: str) -> Any:
+        """The answer of DuckDB to a query over the views `events`, `buffers`, `steps` and `live`, as an Arrow table."""
+        with self.database() as db:
+            return db.run(query)
+
+    def buffers(self) -> Any:
+        """One row a buffer: what it was, where it was born, who used it last, where and why it ended."""
+        return self.sql("select * from buffers order by process, born, buffer")
+
+    def steps(self) -> Any:
+        """One row a step and process: when it began and ended, and what was born in it."""
+        return self.sql("select * from steps order by process, ended")
+
+    def live_bytes(self) -> Any:
+        """The bytes alive after each moment that changed them: of the device it happened on, and in `total`."""
+        return self.sql("select * from live order by time, device")
+
+    def alive(self, at: int | float | datetime) -> Any:
+        """The buffers alive at the end of a step (an int), so many seconds after the beginning (a float), or at a time.
+
+        The largest come first.
+        """
+        return self.sql(_ALIVE.format(_moment(at)) + " order by bytes desc, process, buffer")
+
+
+def _moment(at: int | float | datetime) -> str:
+    """SQL for the moment that is meant, by process: a step ends at another time in each."""
+    if isinstance(at, bool) or not isinstance(at, int | float | datetime):
+        raise TypeError(f"a step (int), seconds (float) or a datetime is needed, not {type(at).__name__}")
+    if isinstance(at, int):
+        return _AT_STEP.format(at)
+    if isinstance(at, float):
+        return _AFTER.format(round(at * 1e6))
+    return _AT_TIME.format(at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f+00"))

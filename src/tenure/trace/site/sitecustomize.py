@@ -1,0 +1,20 @@
+"""Begins a trace where tenure is on PYTHONPATH and not installed, so that its .pth file is not read.
+
+`tenure run` puts this folder on the path. It goes from there, and whatever `sitecustomize` it hid is run.
+"""
+
+import os
+import sys
+
+_here = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is not worth its time here
+sys.path[:] = [entry for entry in sys.path if entry != _here]
+if os.environ.get("TENURE_TRACE"):
+    from tenure.trace import autostart
+
+    autostart.begin()
+del sys.modules["sitecustomize"]
+try:
+    import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+except ModuleNotFoundError as error:
+    if error.name != "sitecustomize":
+        raise

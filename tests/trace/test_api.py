@@ -1,0 +1,135 @@
+"""`tenure.trace`, `step` and `mark`, called by the program itself."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tenure
+from tenure.trace import recorder, streams
+
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
+
+
+def events(folder):
+    found = []
+    for path in sorted(folder.glob("*.arrows")):
+        stream = streams.open_stream(path, [])
+        assert stream.process.complete
+        for batch in stream.read(["event", "name", "step"]):
+            found += [(row["event"], row["name"], row["step"]) for row in batch.to_pylist()]
+    return [row for row in found if row[0] in ("mark", "step") and not (row[1] or "").startswith("recording ")]
+
+
+def test_a_block_is_recorded(tmp_path):
+    with tenure.trace(tmp_path / "t") as t:
+        tenure.mark("here")
+        tenure.step()
+        tenure.step(7)
+        tenure.mark("there")
+    assert t.path == tmp_path / "t"
+    assert events(t.path) == [("mark", "here", 0), ("step", None, 0), ("step", None, 1), ("mark", "there", 7)]
+    assert recorder.active() is None
+    assert "TENURE_TRACE" not in os.environ
+    assert "TENURE_RUN" not in os.environ
+
+
+def test_an_exception_ends_the_recording_and_passes(tmp_path):
+    with pytest.raises(ZeroDivisionError), tenure.trace(tmp_path / "t") as t:
+        tenure.mark("before")
+        raise ZeroDivisionError
+    assert events(t.path) == [("mark", "before", 0)]
+
+
+def test_two_traces_one_after_the_other(tmp_path):
+    for name in ("one", "two"):
+        with tenure.trace(str(tmp_path / "t")) as t:
+            tenure.mark(name)
+    assert events(t.path) == [("mark", "two", 0)]
+
+
+def test_two_at_once_are_refused(tmp_path):
+    with tenure.trace(tmp_path / "t") as t:
+        with pytest.raises(tenure.TraceError, match="traced already"):
+            with tenure.trace(tmp_path / "other"):
+                pass
+        tenure.mark("still")
+    assert events(t.path) == [("mark", "still", 0)]
+
+
+def test_only_so_many_steps(tmp_path):
+    with tenure.trace(tmp_path / "t", steps=2) as t:
+        for n in range(5):
+            tenure.mark(str(n))
+            tenure.step()
+    assert [row[:2] for row in events(t.path)] == [("mark", "0"), ("step", None), ("mark", "1"), ("step", None)]
+
+
+def test_without_a_trace_they_do_nothing():
+    tenure.step()
+    tenure.step(3)
+    tenure.mark("nowhere")
+    assert recorder.active() is None
+
+
+def test_a_name_is_made_if_none_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["/some/where/train.py"])
+    for name in ("tenure-train", "tenure-train-2"):
+        with tenure.trace() as t:
+            pass
+        assert t.path == tmp_path / name
+
+
+def test_bad_arguments(tmp_path):
+    with pytest.raises(TypeError, match="colour"):
+        tenure.trace(tmp_path, colour="red")
+    with pytest.raises(tenure.TraceError, match="0 steps"):
+        tenure.trace(tmp_path, steps=0)
+    with pytest.raises(tenure.TraceError, match="has not begun"):
+        tenure.trace(tmp_path).path  # noqa: B018
+    (tmp_path / "file").write_text("")
+    with pytest.raises(tenure.TraceError, match="cannot write a trace into"):
+        with tenure.trace(tmp_path / "file"):
+            pass
+    assert recorder.active() is None
+
+
+def program(folder, text, *before):
+    (folder / "torch.py").write_text("__version__ = '0'\n")
+    (folder / "s.py").write_text(text)
+    done = subprocess.run([sys.executable, *before, "s.py"], cwd=folder, capture_output=True, text=True, env=CLEAN)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_children_join(tmp_path):
+    text = """
+import subprocess, sys, tenure
+with tenure.trace("t"):
+    tenure.mark("parent")
+    subprocess.run([sys.executable, "-c", "import torch, tenure; tenure.mark('child')"], check=True)
+subprocess.run([sys.executable, "-c", "import torch, tenure; tenure.mark('later')"], check=True)
+"""
+    program(tmp_path, text)
+    assert sorted(events(tmp_path / "t")) == [("mark", "child", 0), ("mark", "parent", 0)]
+
+
+def test_a_block_of_a_recorded_program_is_part_of_its_trace(tmp_path):
+    text = (
+        "import tenure\nwith tenure.trace('mine') as t:\n    tenure.mark('in')\nprint(t.path.name)\ntenure.mark('out')"
+    )
+    assert program(tmp_path, text, "-m", "tenure", "run", "--quiet", "-o", "t") == "t\n"
+    names = [name for _, name, _ in events(tmp_path / "t")]
+    assert names == ["trace mine begins", "in", "trace mine ends", "out"]
+    assert not (tmp_path / "mine").exists()
+
+
+@pytest.mark.parametrize("first", ["tenure.trace.api", "tenure.trace.recorder", "tenure.trace"])
+def test_the_name_is_callable_whatever_was_imported_before(tmp_path, first):
+    text = (
+        f"import tenure, {first}\nfrom tenure import trace\nwith tenure.trace('t'), open('s.py'):\n    pass\ntrace('t')"
+    )
+    program(tmp_path, text)
+    program(tmp_path, f"import tenure\ntenure.trace('t')\nimport {first}\ntenure.trace('t')")

@@ -1,0 +1,100 @@
+"""What a trace of torch holds on a CUDA device: the allocator's own account, to the byte."""
+
+import pytest
+
+import tenure
+
+torch = pytest.importorskip("torch")
+pa = pytest.importorskip("pyarrow")
+
+from tenure.trace.recorder import Recorder  # noqa: E402
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device on this machine"),
+]
+
+
+def traced(tmp_path, work):
+    recorder = Recorder(tmp_path / "trace")
+    recorder.start()
+    if not recorder._sources["torch"].native:
+        recorder.stop()
+        pytest.skip("the recorder in Python knows storages, not the allocator's blocks")
+    try:
+        work()
+    finally:
+        recorder.stop()
+    (file,) = recorder.folder.glob("*.arrows")
+    return pa.ipc.open_stream(file).read_all().to_pylist()
+
+
+def alive_at_marks(rows):
+    """At each mark `bytes N`: N, and the CUDA bytes that the trace says are alive then."""
+    live, found = {}, []
+    for row in sorted(rows, key=lambda row: row["time"]):
+        if row["event"] == "birth" and row["device"] == "cuda:0":
+            live[row["buffer"]] = row["bytes"]
+        elif row["event"] == "end":
+            live.pop(row["buffer"], None)
+        elif row["event"] == "mark" and (row["name"] or "").startswith("bytes "):
+            found.append((int(row["name"].split()[1]), sum(live.values())))
+    return found
+
+
+def mark():
+    tenure.mark(f"bytes {torch.cuda.memory_allocated()}")
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_bytes_alive_are_the_allocators_at_every_step(tmp_path, before):
+    kept = torch.ones(3_333_333, device="cuda") if before else None
+
+    def work():
+        model = torch.nn.Sequential(*(torch.nn.Linear(777, 777) for _ in range(6))).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        for step in range(8):
+            loss = model(torch.randn(1000 + 37 * step, 777, device="cuda")).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            del loss
+            mark()
+
+    found = alive_at_marks(traced(tmp_path, work))
+    assert len(found) == 8
+    assert all(counted == told for counted, told in found), found
+    assert kept is None or kept.sum().item() == 3_333_333
+
+
+def test_backward_runs_in_a_thread_without_python_and_has_a_site(tmp_path):
+    def work():
+        w = torch.ones(1000, 1000, device="cuda", requires_grad=True)
+        (w.exp() @ w).sum().backward()
+
+    rows = [row for row in traced(tmp_path, work) if row["event"] == "birth" and row["device"] == "cuda:0"]
+    assert any("Backward" in (row["op"] or "") for row in rows)
+    assert all(row["site"] for row in rows if "Backward" in (row["op"] or ""))
+
+
+def test_record_stream_and_graphs_are_left_alone(tmp_path):
+    def work():
+        side = torch.cuda.Stream()
+        x = torch.ones(1 << 20, device="cuda")
+        with torch.cuda.stream(side):
+            y = x * 2
+        x.record_stream(side)
+        del x
+        torch.cuda.synchronize()
+        assert y.sum().item() == 2 << 20
+        graph, static = torch.cuda.CUDAGraph(), torch.zeros(1000, device="cuda")
+        with torch.cuda.graph(graph):
+            out = static * 3 + 1
+        static.fill_(2)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert out.sum().item() == 7000
+        mark()
+
+    found = alive_at_marks(traced(tmp_path, work))
+    assert all(counted == told for counted, told in found), found

@@ -1,0 +1,240 @@
+"""What a trace of torch holds, with the native recorder and with the one in Python."""
+
+import gc
+import re
+import threading
+
+import pytest
+
+import tenure
+
+torch = pytest.importorskip("torch")
+pa = pytest.importorskip("pyarrow")
+
+from tenure.trace.recorder import Recorder  # noqa: E402
+
+
+@pytest.fixture(params=["native", "python"])
+def recorder(request, tmp_path, monkeypatch):
+    if request.param == "python":
+        monkeypatch.setenv("TENURE_NATIVE", "0")
+    recorder = Recorder(tmp_path / "trace")
+    yield recorder
+    recorder.stop()
+
+
+def rows(recorder, event=None):
+    recorder.stop()
+    (file,) = recorder.folder.glob("*.arrows")
+    found = pa.ipc.open_stream(file).read_all().to_pylist()
+    return [row for row in found if event in (None, row["event"])]
+
+
+def line(text):
+    """The line of this file that holds the text."""
+    with open(__file__, encoding="utf-8") as source:
+        return next(number for number, found in enumerate(source, 1) if text in found and "line(" not in found)
+
+
+def alive(recorder, found=None):
+    """The bytes that the trace says are alive at its end."""
+    found = rows(recorder) if found is None else found
+    ended = {row["buffer"] for row in found if row["event"] == "end"}
+    return sum(row["bytes"] for row in found if row["event"] == "birth" and row["buffer"] not in ended)
+
+
+def test_a_life(recorder):
+    recorder.start()
+    x = torch.ones(1000, 7)  # born here
+    y = x.sum()  # used here
+    del x  # ended here
+    found = rows(recorder)
+    (birth,) = [row for row in found if row["event"] == "birth" and row["bytes"] == 28000]
+    assert (birth["framework"], birth["device"], birth["dtype"]) == ("torch", "cpu", "float32")
+    assert birth["shape"] == "[1000, 7]"
+    assert birth["site"] == f"{__file__}:{line('born here')} in test_a_life"
+    assert birth["stack"].startswith(birth["site"])
+    (end,) = [row for row in found if row["event"] == "end" and row["buffer"] == birth["buffer"]]
+    assert end["cause"] == "last reference"
+    if recorder._sources["torch"].native:  # in Python, the end is found out later
+        assert end["site"] == f"{__file__}:{line('ended here')} in test_a_life"
+    assert end["uses"] >= 1
+    assert (end["last_op"], end["last_site"]) == ("aten::sum", f"{__file__}:{line('used here')} in test_a_life")
+    assert birth["time"] <= end["last_use"] <= end["time"]
+    assert y.item() == 7000
+
+
+def test_kinds_and_steps(recorder):
+    recorder.start()
+    model = torch.nn.Sequential(torch.nn.Linear(11, 13), torch.nn.Tanh(), torch.nn.Linear(13, 1))
+    optimizer = torch.optim.Adam(model.parameters())
+    for _ in range(3):
+        loss = model(torch.ones(17, 11)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    found = rows(recorder)
+    assert len([row for row in found if row["event"] == "step"]) == 3
+    kinds = {}
+    for row in found:
+        if row["kind"]:
+            kinds[row["buffer"]] = row["kind"]
+    births = {row["buffer"]: row for row in found if row["event"] == "birth"}
+    named = {(births[number]["bytes"], kind) for number, kind in kinds.items()}
+    assert (11 * 13 * 4, "parameter") in named
+    assert (11 * 13 * 4, "optimizer state") in named
+    assert (17 * 13 * 4, "activation") in named
+    assert {row["step"] for row in births.values()} == {0, 1, 2}
+
+
+def test_memory_that_only_autograd_holds(recorder):
+    recorder.start()
+    w = torch.ones(50, 50, requires_grad=True)
+    y = w.exp()
+    loss = y.sum()
+    del y  # its handle is gone, its bytes are saved
+    gc.collect()
+    torch.zeros(1)
+    recorder.stop()
+    found = rows(recorder)
+    births = [row["buffer"] for row in found if row["event"] == "birth" and row["bytes"] == 10000]
+    ended = [row["buffer"] for row in found if row["event"] == "end"]
+    assert len(births) == 2 and not set(births) & set(ended)
+    assert loss.grad_fn is not None
+
+
+def test_results_are_the_same_to_the_bit(recorder):
+    def run():
+        torch.manual_seed(7)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Dropout(0.3), torch.nn.GELU(), torch.nn.Linear(32, 4))
+        optimizer = torch.optim.AdamW(model.parameters())
+        losses = []
+        for _ in range(20):
+            loss = model(torch.randn(16, 8)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        return losses, [p.detach().clone() for p in model.parameters()]
+
+    plain = run()
+    recorder.start()
+    traced = run()
+    recorder.stop()
+    assert plain[0] == traced[0]
+    assert all(torch.equal(one, other) for one, other in zip(plain[1], traced[1], strict=True))
+
+
+def test_what_numpy_gave_is_an_input(recorder):
+    numpy = pytest.importorskip("numpy")
+    recorder.start()
+    x = torch.from_numpy(numpy.ones(333, dtype="float32"))
+    x + 1
+    (birth,) = [row for row in rows(recorder, "birth") if row["bytes"] == 1332 and row["kind"] == "input"]
+    assert birth["shape"] == "[333]"
+
+
+def test_what_was_there_before(recorder):
+    x = torch.ones(777)
+    recorder.start()
+    x + 1
+    del x
+    found = rows(recorder)
+    (birth,) = [row for row in found if row["event"] == "birth" and row["bytes"] == 3108 and row["kind"] == "input"]
+    assert [row for row in found if row["event"] == "end" and row["buffer"] == birth["buffer"]]
+
+
+def test_scopes_and_causes(recorder):
+    recorder.start()
+    with tenure.scope("work"):
+        x = torch.ones(444)
+    y = torch.ones(555)
+    tenure.dispose(y)
+    found = rows(recorder)
+    births = {row["bytes"]: row for row in found if row["event"] == "birth"}
+    ends = {row["buffer"]: row for row in found if row["event"] == "end"}
+    assert births[1776]["scope"] == "work" and births[2220]["scope"] is None
+    assert ends[births[1776]["buffer"]]["cause"] == "scope exit"
+    assert ends[births[2220]["buffer"]]["cause"] == "dispose"
+    assert x is not y
+
+
+def test_marks_and_steps_by_hand(recorder):
+    recorder.start()
+    tenure.mark("halfway")
+    for _ in range(4):
+        torch.ones(3)
+        tenure.step()
+    found = rows(recorder)
+    assert [row["name"] for row in found if row["event"] == "mark" and row["name"] == "halfway"]
+    assert len([row for row in found if row["event"] == "step"]) == 4
+
+
+def test_stopping_leaves_torch_as_it_was(recorder):
+    recorder.start()
+    torch.ones(3)
+    recorder.stop()
+    size = recorder.events
+    x = torch.ones(99)
+    del x
+    assert recorder.events == size
+    other = Recorder(recorder.folder.with_name("again"))
+    other.start()
+    torch.ones(1234)
+    assert [row for row in rows(other, "birth") if row["bytes"] == 4936]
+
+
+def test_bytes_alive_are_what_the_profiler_counts(tmp_path):
+    """An independent account of a training run on the host, at every step."""
+    if Recorder is None or tenure.native.load("tenure_stacks", "stacks.cpp", flags=["-std=c++20"]) is None:
+        pytest.skip("the recorder in Python does not see what operations make inside themselves")
+    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
+    optimizer = torch.optim.AdamW(model.parameters())
+    recorder = Recorder(tmp_path / "trace")
+    counted = []
+    with torch.profiler.profile(profile_memory=True) as profile:
+        recorder.start()
+        with torch.autograd.profiler.record_function("begin"):
+            pass
+        for step in range(5):
+            loss = model(torch.randn(32, 64)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            tenure.mark(f"step {step}")
+            with torch.autograd.profiler.record_function(f"step {step}"):
+                pass
+        recorder.stop()
+    allocated = 0
+    for event in sorted(profile.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
+        if event.name() == "[memory]":
+            allocated += event.nbytes()
+        elif event.name() == "begin":
+            allocated = 0
+        elif event.name().startswith("step "):
+            counted.append(allocated)
+    found = rows(recorder)
+    live, told = {}, []
+    for row in sorted(found, key=lambda row: row["time"]):
+        if row["event"] == "birth" and row["kind"] not in ("input", "parameter"):  # those were there before
+            live[row["buffer"]] = row["bytes"]
+        elif row["event"] == "end":
+            live.pop(row["buffer"], None)
+        elif row["event"] == "mark" and re.match(r"step \d", row["name"] or ""):
+            told.append(sum(live.values()))
+    assert counted and told == counted
+
+
+def test_other_threads_are_seen(tmp_path):
+    recorder = Recorder(tmp_path / "trace")
+    recorder.start()
+    if not recorder._sources["torch"].native:
+        recorder.stop()
+        pytest.skip("the recorder in Python sees one thread")
+    thread = threading.Thread(target=lambda: torch.ones(8888).sum(), name="worker")
+    thread.start()
+    thread.join()
+    found = rows(recorder)
+    (birth,) = [row for row in found if row["event"] == "birth" and row["bytes"] == 35552]
+    assert birth["thread"]
+    assert [row for row in found if row["event"] == "end" and row["buffer"] == birth["buffer"]]
