@@ -1,6 +1,6 @@
 """What recording a training step costs, as a ratio to the same step untraced, beside other tools, all in one run.
 
-    trace_cost.py [--quick]
+    trace_cost.py [ROUNDS [STEPS]]
 
 Writes benchmarks/trace_cost.md, or trace_cost_cuda.md where there is a CUDA device.
 """
@@ -29,7 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tenure
 from tenure.trace.recorder import Recorder
 
-QUICK = "--quick" in sys.argv
+ROUNDS, STEPS = (int(sys.argv[at]) if len(sys.argv) > at else default for at, default in ((1, 9), (2, 20)))
 SCRATCH = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
 
 
@@ -106,7 +106,7 @@ if torch.cuda.is_available():
 
 def measure(model, batch, device: str, *, rounds: int, steps: int) -> dict[str, tuple[float, float]]:
     """For each tool the median ratio to the untraced steps right before and after, and the seconds of an untraced step."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=device != "cuda")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
     def one(kind: str) -> float:
         if device == "cuda":
@@ -173,11 +173,11 @@ def main() -> None:
         jobs = {"GPT-2 small, bf16, 8 x 1024": gpt2(device), "launch-bound transformer, d=32": transformer(32, device)}
     lines = []
     for name, (model, batch) in jobs.items():
-        found = measure(model, batch, device, rounds=2 if QUICK else 9, steps=4 if QUICK else 20)
+        found = measure(model, batch, device, rounds=ROUNDS, steps=STEPS)
         for kind, (ratio, seconds) in found.items():
             lines.append(f"| {name} | {seconds * 1e3:.1f} ms | {kind} | {ratio:.3f} |")
             print(lines[-1], flush=True)
-        ratio = memray(int(name.rpartition("=")[2]), 20) if device == "cpu" and not QUICK else None
+        ratio = memray(int(name.rpartition("=")[2]), 20) if device == "cpu" else None
         if ratio is not None:
             lines.append(f"| {name} | | memray run (processes, best of 3) | {ratio:.3f} |")
             print(lines[-1], flush=True)

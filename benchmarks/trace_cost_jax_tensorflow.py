@@ -9,18 +9,17 @@ import datetime
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-import tensorflow as tf
 
 from tenure.trace.recorder import Recorder
 
@@ -30,6 +29,9 @@ BATCH = 64
 
 def jax_loop() -> Callable[[], None]:
     """A multilayer perceptron with Adam, one compiled call a step: 19 arrays of state and the loss come out of it."""
+    import jax
+    import jax.numpy as jnp
+
     keys = jax.random.split(jax.random.key(0), len(SIZES))
     params = [
         {"w": jax.random.normal(key, (m, n)) * 0.05, "b": jnp.zeros(n)}
@@ -69,6 +71,8 @@ def jax_loop() -> Callable[[], None]:
 
 def tensorflow_loop(compiled: bool) -> Callable[[], None]:
     """The same model as a loop with a tape."""
+    import tensorflow as tf
+
     tf.random.set_seed(0)
     model = tf.keras.Sequential([tf.keras.layers.Dense(n, activation="relu") for n in SIZES[1:-1]])
     model.add(tf.keras.layers.Dense(SIZES[-1]))
@@ -92,10 +96,14 @@ def tensorflow_loop(compiled: bool) -> Callable[[], None]:
     return step
 
 
-def measure(step: Callable[[], None], pairs: int, block: int) -> tuple[float, float, float, float]:
+def measure(step: Callable[[], None], pairs: int, seconds: float) -> tuple[float, float, float, float]:
     """The step without and with a trace, the ratio, and events a step. The order within pairs alternates."""
-    for _ in range(30):
+    for _ in range(20):
         step()
+    start = time.perf_counter()
+    for _ in range(10):
+        step()
+    block = max(10, int(seconds * 10 / (time.perf_counter() - start)))
     ratios, plain, traced = [], [], []
     events = 0
     for pair in range(pairs):
@@ -119,23 +127,33 @@ def measure(step: Callable[[], None], pairs: int, block: int) -> tuple[float, fl
     return statistics.median(plain), statistics.median(traced), statistics.median(ratios), events / (block + 2)
 
 
+LOOPS = {
+    "JAX, compiled step": jax_loop,
+    "TensorFlow, eager": lambda: tensorflow_loop(compiled=False),
+    "TensorFlow, tf.function": lambda: tensorflow_loop(compiled=True),
+}
+
+
+def row(name: str, pairs: int) -> str:
+    plain, traced, ratio, events = measure(LOOPS[name](), pairs, seconds=0.5)
+    return f"| {name} | {plain * 1e3:.2f} ms | {traced * 1e3:.2f} ms | {events:.0f} | {ratio:.3f} |"
+
+
 def main() -> None:
-    quick = "--quick" in sys.argv
-    wanted = [word for word in sys.argv[1:] if not word.startswith("-")]
-    loops = {
-        "JAX, compiled step": jax_loop,
-        "TensorFlow, eager": lambda: tensorflow_loop(compiled=False),
-        "TensorFlow, tf.function": lambda: tensorflow_loop(compiled=True),
-    }
-    rows = []
-    for name, make in loops.items():
-        if wanted and not any(word.lower() in name.lower() for word in wanted):
-            continue
-        plain, traced, ratio, events = measure(make(), pairs=6 if quick else 40, block=60 if quick else 120)
-        rows.append(f"| {name} | {plain * 1e3:.2f} ms | {traced * 1e3:.2f} ms | {events:.0f} | {ratio:.3f} |")
-        print(rows[-1], flush=True)
-    if quick or wanted:
+    if sys.argv[1:2] == ["--one"]:
+        print(row(sys.argv[2], int(sys.argv[3])))
         return
+    quick = "--quick" in sys.argv
+    rows = []
+    for name in LOOPS:  # each in a process of its own, which has imported one framework
+        command = [sys.executable, __file__, "--one", name, "6" if quick else "20"]
+        done = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        rows.append(done.stdout.strip().splitlines()[-1])
+        print(rows[-1], flush=True)
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("jax", "tensorflow-cpu"))
+    load = f"load average {os.getloadavg()[1]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
+    today = datetime.datetime.now(tz=datetime.UTC).date()
+    machine = f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, {load}, {today}"
     text = [
         "# What a trace of JAX and TensorFlow costs",
         "",
@@ -143,16 +161,16 @@ def main() -> None:
         "trace, in alternating blocks of one process; the ratio is the median over pairs of blocks. Made by",
         "`python benchmarks/trace_cost_jax_tensorflow.py`.",
         "",
-        f"jax {jax.__version__}, tensorflow {tf.__version__}, Python {platform.python_version()}, "
-        f"{platform.machine()}, {os.cpu_count()} cores, {datetime.datetime.now(tz=datetime.UTC).date()}.",
+        f"{versions}, {machine}.",
         "",
         "| loop | step | step in a trace | events a step | ratio |",
         "|---|---|---|---|---|",
         *rows,
         "",
     ]
-    out = Path(os.environ.get("OUT", Path(__file__).parent))
-    (out / "trace_cost_jax_tensorflow.md").write_text("\n".join(text))
+    if not quick:
+        out = Path(os.environ.get("OUT", Path(__file__).parent))
+        (out / "trace_cost_jax_tensorflow.md").write_text("\n".join(text))
 
 
 if __name__ == "__main__":

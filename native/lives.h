@@ -25,7 +25,7 @@ struct Buffer {
     uint16_t thread = 0;
     uint8_t device = 0;
     uint8_t kind = 0;
-    bool in_backward = false, foreign = false, written = false, touched = false;
+    bool in_backward = false, foreign = false, written = false, touched = false, sized = true;
 };
 
 // Buffers by address: linear probing, and what follows a removed one moves up.
@@ -98,7 +98,8 @@ class Lives {
 
     void take(const Event &event, int64_t time, uint16_t thread) {
         switch (event.type) {
-            case kAlloc: return birth(event, time, thread, false);
+            case kAlloc:
+            case kBlock: return birth(event, time, thread, false);
             case kForeign:
                 if (!table_.find(event.where)) birth(event, time, thread, true);
                 return;
@@ -111,7 +112,7 @@ class Lives {
                 if (Buffer *buffer = table_.find(event.where)) buffer->kind = static_cast<uint8_t>(event.value), touch(*buffer);
                 return;
             case kSize:
-                if (Buffer *buffer = table_.find(event.where)) buffer->bytes = static_cast<int64_t>(event.value);
+                if (Buffer *buffer = table_.find(event.where)) buffer->bytes = static_cast<int64_t>(event.value), buffer->sized = true;
                 return;
             case kStep: step_ = static_cast<int32_t>(event.value); return;
             case kScope:
@@ -128,7 +129,7 @@ class Lives {
         for (uint64_t where : touched) {
             Buffer *buffer = table_.find(where);
             if (!buffer || !buffer->touched) continue;
-            if (!buffer->written && !buffer->shape && buffer->born > older_than) {
+            if (!buffer->written && ((!buffer->shape && buffer->born > older_than) || (!buffer->sized && older_than != INT64_MAX))) {
                 touched_.push_back(where);
                 continue;
             }
@@ -173,6 +174,7 @@ class Lives {
         buffer.in_backward = event.flags & 1;
         buffer.foreign = foreign;
         buffer.kind = foreign ? kInput : kNone;
+        buffer.sized = event.type != kBlock;
         touch(buffer);
     }
 

@@ -77,15 +77,28 @@ struct Self {
 
     // What was looked up lately.
     struct { const char *asked; const char *kept; uint16_t number; } names[256] = {};
+    struct { uint64_t hash; const char *kept; uint16_t number; } nodes_by_text[256] = {};
     struct { uint64_t hash; uint32_t number; } shapes[256] = {};
     c10::StorageImpl *strangers[1024] = {};
 
     uint16_t name(const char *text) {
         auto &memo = names[reinterpret_cast<uintptr_t>(text) >> 4 & 255];
-        // The address alone will not do: names of autograd's frames are made anew each time.
+        // The address alone will not do: a name may have been made for this one call.
         if (memo.asked != text || std::strcmp(memo.kept, text) != 0) {
             memo.number = add_name(text, memo.kept);
             memo.asked = text;
+        }
+        return memo.number;
+    }
+
+    // For names that are made anew each time, as autograd's are.
+    uint16_t name_by_text(const char *text) {
+        uint64_t hash = 1;
+        for (const char *at = text; *at; at++) hash = (hash ^ static_cast<unsigned char>(*at)) * 0x100000001B3ULL;
+        auto &memo = nodes_by_text[hash >> 8 & 255];
+        if (memo.hash != hash || std::strcmp(memo.kept, text) != 0) {
+            memo.number = add_name(text, memo.kept);
+            memo.hash = hash;
         }
         return memo.number;
     }
@@ -146,9 +159,9 @@ inline uint32_t stack_here(int wait) {
 
 inline uint32_t place(Self *self) { return self->depth ? self->stack : stack_here(0); }
 
-void born(void *where, size_t bytes, c10::Device device) {
+void born(void *where, size_t bytes, c10::Device device, Type type = kAlloc) {
     if (Self *self = here())
-        tell(self, ticks(), kAlloc, where, bytes, place(self), self->op ? self->op : self->node, flags(device, self->node));
+        tell(self, ticks(), type, where, bytes, place(self), self->op ? self->op : self->node, flags(device, self->node));
 }
 
 void gone(void *where) {
@@ -257,8 +270,9 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
     if (!self) return nullptr;
     if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
         self->nodes.push_back(self->node);
-        self->node = self->name(fn.name());
-        if (std::strcmp(fn.name(), "torch::autograd::AccumulateGrad") == 0)
+        self->node = self->name_by_text(fn.name());
+        static const uint16_t accumulate = self->name_by_text("torch::autograd::AccumulateGrad");
+        if (self->node == accumulate)
             for (const auto &input : fn.inputs())
                 visit(input, [&](const at::Tensor &tensor) {
                     c10::StorageImpl *storage = nullptr;
@@ -342,8 +356,9 @@ void drain(bool last) {
 
 // ---------------------------------------------------------------- for the CUDA part
 
-void born_on_cuda(void *where, size_t bytes, int device) {
-    if (active.load(std::memory_order_relaxed)) born(where, bytes, c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)));
+void born_on_cuda(void *where, size_t bytes, int device, bool sized) {
+    if (active.load(std::memory_order_relaxed))
+        born(where, bytes, c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)), sized ? kAlloc : kBlock);
 }
 void sized(void *where, size_t bytes) {
     Self *self = here();

@@ -2,8 +2,8 @@
 #pragma once
 #include <cstddef>
 struct Tellers {
-    void (*born)(void *where, size_t bytes, int device);  // of a CUDA device
-    void (*sized)(void *where, size_t bytes);             // it turned out to be as large as this
+    void (*born)(void *where, size_t bytes, int device, bool sized);  // of a CUDA device; if not, `sized` follows
+    void (*sized)(void *where, size_t bytes);
     void (*gone)(void *where);
 };
 #define kTellersCapsule "tenure_torch_recorder._tellers"

@@ -87,10 +87,10 @@ def test_ends_and_uses(trace):
         a, at_a = tf.matmul(x, x), line()
         b, at_b = tf.add(a, a), line()
         del a
-        at_del = line()
+        at_del = line() - 1
         v, at_v = tf.Variable(x), line()
         v.assign_add(x)
-        at_assign = line()
+        at_assign = line() - 1
         del v
     end = trace.end_of(trace.birth(at_a))
     assert (end["cause"], end["uses"], end["last_op"]) == ("last reference", 2, "AddV2")
@@ -112,7 +112,7 @@ def test_handles_that_share_a_buffer_count_once(trace):
         del a, b
         c.numpy()
         del c
-        at_del = line()
+        at_del = line() - 1
         del v, read
     assert not [row for at in (at_b, at_c, at_read) for row in trace.at(at) if row["bytes"] == 64]
     assert trace.end_of(trace.birth(at_a, op="AddV2"))["site"].split(" in ")[0] == f"{__file__}:{at_del}"
@@ -268,7 +268,7 @@ def test_threads_that_start_later_are_seen(trace):
 
     def work():
         y = tf.matmul(x, x)
-        places.append(line())
+        places.append(line() - 1)
         del y
 
     with trace:

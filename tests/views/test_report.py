@@ -14,6 +14,7 @@ from tenure.views.console import report
 # 10 buffers of 1 KiB at one line, one of 64 KiB at another; the peak is in step 1; two buffers stay.
 PROGRAM = """
 import sys, time
+from pathlib import Path
 from tenure.trace.recorder import Recorder
 
 recorder = Recorder(Path(sys.argv[1]))

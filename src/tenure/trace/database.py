@@ -12,6 +12,14 @@ from typing import Any, Self
 from tenure.errors import TraceError
 from tenure.trace.streams import Stream, read_schema
 
+# DuckDB takes a stream for one row, as it cannot know, and would keep all of it in memory to join it with anything;
+# joins are done as they are written, the left side going through.
+_SETTINGS = (
+    "timezone='UTC'",
+    "python_enable_replacements=false",
+    "disabled_optimizers='join_order,build_side_probe_side'",
+)
+
 _EVENTS = "create view events as select * from stream"
 
 # One pass over the events. Columns that only births have need no filter; `uses` and `last_…` are running totals.
@@ -85,7 +93,7 @@ class Database:
         self._temporary = tempfile.TemporaryDirectory(prefix="tenure-", ignore_cleanup_errors=True)
         self._db = duckdb.connect()
         place = str(Path(self._temporary.name)).replace("'", "''")
-        for setting in ("timezone='UTC'", "python_enable_replacements=false", f"temp_directory='{place}'"):
+        for setting in (*_SETTINGS, f"temp_directory='{place}'"):
             self._db.execute(f"set {setting}")
         self._db.register("stream", self._source)
         for view in (_EVENTS, _BUFFERS, _STEPS, _LIVE):

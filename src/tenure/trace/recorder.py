@@ -45,7 +45,7 @@ class Recorder:
         global _active
         if _active is not None:
             raise TraceError(f"this process is being traced already, into {_active.folder}; end that trace first")
-        import pyarrow  # noqa: F401  here, where an error about it reaches the user
+        import pyarrow.compute  # noqa: F401  here, where an error about it reaches the user, and not in the first write
 
         if fresh:
             writer.prepare(self.folder)
@@ -63,7 +63,7 @@ class Recorder:
         self._dictionary = Dictionary()
         self._rows = Rows(self._position, self._stepped)
         self._offset = time.time_ns() - time.monotonic_ns()
-        self._stream = writer.Stream(self.folder, f"events-{os.getpid()}", _about(self._offset))
+        self._stream: writer.Stream | None = None  # opened by the first event
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
         self._thread.start()
@@ -95,7 +95,7 @@ class Recorder:
             source.stop()
         with self._lock:
             self._flush()
-            if not self.failure:
+            if not self.failure and self._stream is not None:
                 self._guard(self._stream.close)
 
     def mark(self, name: str) -> None:
@@ -144,7 +144,12 @@ class Recorder:
     def _write(self, columns: dict[str, Any], length: int) -> None:
         if length and not self.failure:
             self.events += length
-            self._guard(lambda: self._stream.write(self._dictionary.batch(columns, length)))
+            self._guard(lambda: self._append(self._dictionary.batch(columns, length)))
+
+    def _append(self, batch: Any) -> None:
+        if self._stream is None:
+            self._stream = writer.Stream(self.folder, f"events-{os.getpid()}", _about(self._offset))
+        self._stream.write(batch)
 
     def _guard(self, write: Any) -> None:
         """A disk that is full ends the trace, never the script."""
@@ -152,7 +157,8 @@ class Recorder:
             write()
         except OSError as error:
             self.failure = f"cannot write to the trace {self.folder} any more: {error.strerror or error}"
-            self._stream.abandon()
+            if self._stream is not None:
+                self._stream.abandon()
             sys.stderr.write(f"tenure: {self.failure}; it is kept up to here, the script goes on\n")
 
     def _since(self, moment: int) -> int:
@@ -165,7 +171,8 @@ class Recorder:
             return
         sources = self._sources
         self._lock = threading.RLock()
-        self._stream.abandon()
+        if self._stream is not None:
+            self._stream.abandon()
         self._open()
         for name, source in sources.items():
             source.forked(self._rows)

@@ -25,6 +25,7 @@ _CURVE = """
 _CHOSEN = """
     create temp table chosen as
     select process, buffer from lives where born <= timestamptz '{0}' and (ended is null or ended > timestamptz '{0}')"""
+_AT_PEAK = f"create temp table peak as select bytes, file, line, function, op, kind, device from ({CHOSEN})"  # noqa: S608
 _ENDS = (
     "select min(time) as began, max(time) as ended, count(distinct step) filter (event = 'step') as steps from events"
 )
@@ -139,7 +140,7 @@ def _peak(db: Database, began: datetime) -> Peak | None:
     time, total = found[0]["time"], found[0]["total"]
     (step,) = _rows(db, _STEP.format(time.isoformat()))
     db.run(_CHOSEN.format(time.isoformat()))
-    db.run(f"create temp table peak as {CHOSEN}")
+    db.run(_AT_PEAK)
     return Peak(
         bytes=total,
         time=time,

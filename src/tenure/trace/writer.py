@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -26,7 +27,7 @@ class Stream:
         self.path, self._file = _new_file(folder, name)
         described = schema().with_metadata({f"tenure.{key}": value for key, value in about.items()})
         self._sums = self.path.with_suffix(".sums").open("x", encoding="ascii")
-        options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=True)
+        options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=True, use_threads=False)
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, mode="w"), described, options=options)
         self._seal()
 
@@ -47,9 +48,10 @@ class Stream:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the files as they are."""
+        """Close the files as they are, whatever is still in them."""
         self._file.close()
-        self._sums.close()
+        with contextlib.suppress(OSError):
+            self._sums.close()
 
 
 def _new_file(folder: Path, name: str) -> tuple[Path, _Summing]:

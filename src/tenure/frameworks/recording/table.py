@@ -189,7 +189,7 @@ class Table:
         )  # fmt: skip
 
     def in_scope(self, name: str) -> None:
-        """This thread is in this scope."""
+        """The running thread is in this scope."""
         self._scope[get_ident()] = self._scopes.number(name)
 
     def ending(self, cause: str) -> None:
@@ -233,7 +233,7 @@ def _emptied(queue: array[int]) -> array[int]:
 
 def _part(numbers: array[int], event: int, names: Sequence[str]) -> Any:
     table = numpy.frombuffer(numbers, "i8").reshape(-1, len(names))
-    rows = numpy.zeros(len(table), ROW)
+    rows: Any = numpy.zeros(len(table), ROW)
     rows["op"] = rows["last_op"] = rows["what"] = -1
     rows["event"] = event
     for name, values in zip(names, table.T, strict=True):

@@ -223,7 +223,7 @@ class Tensorflow:
             self._tick(number)
 
     def _birth(self, tensor: Any, op: int, stack: int, kind: int, time: int, shared: Buffer | None = None) -> None:
-        key = tensor._datatype_enum(), tensor.shape, tensor.device
+        key = tensor._datatype_enum(), tensor._shape_tuple(), tensor.device
         what = self._whats.get(key)
         if what is None:
             what = self._describe(key)
@@ -255,7 +255,7 @@ class Tensorflow:
             self._whats[key] = -1, 0
             return -1, 0
         dtype = dtypes.as_dtype(enum)
-        sizes = shape.as_list()
+        sizes = list(shape)
         nbytes = int(numpy.prod(sizes, dtype="i8")) * (dtype.size if dtype != dtypes.string else 0)
         place = device.rpartition("device:")[2] or device
         self._table.whats.append(What(str(sizes), dtype.name, place))
@@ -274,11 +274,11 @@ class Tensorflow:
     _aliasing: frozenset[int] = frozenset()
 
     def _variable(self, variable: Any) -> None:
-        handle = getattr(variable, "_handle", None)
-        if type(handle) is not Eager or id(handle) in self._handles or variable.shape.rank is None:
+        handle: Any = getattr(variable, "_handle", None)
+        if type(handle) is not Eager or id(handle) in self._handles or not variable.shape.is_fully_defined():
             return
         kind = _STATE if getattr(self._inside, "state", 0) else _PARAMETER if variable.trainable else 0
-        key = variable.dtype.as_datatype_enum, variable.shape, handle.device
+        key = variable.dtype.as_datatype_enum, tuple(variable.shape.as_list()), handle.device
         what = self._whats.get(key) or self._describe(key)
         number = self._ops.get("VarHandleOp")
         if number is None:

@@ -98,7 +98,8 @@ class Native:
             for block in segment["blocks"]
             if block["state"] == "active_allocated"
         ]
-        built.start(self._core._tellers, blocks)
+        settings = " ".join(os.environ.get(name, "") for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"))
+        built.start(self._core._tellers, blocks, "roundup" not in settings)
         self._cuda = built
 
     def drain(self) -> Any:

@@ -1,0 +1,63 @@
+"""Tracing changes nothing: real training programs give the same numbers, to the bit, with and without it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tenure
+
+PROGRAMS = Path(__file__).parent / "programs"
+pytestmark = pytest.mark.timeout(600)
+
+
+def run(program, *arguments, folder=None, launcher=(), native="1"):
+    command = [sys.executable, *launcher, str(PROGRAMS / program), *arguments]
+    env = {**os.environ, "TENURE_NATIVE": native, "OMP_NUM_THREADS": "1", "KERAS_BACKEND": "tensorflow"}
+    if folder is not None:
+        env["TENURE_TRACE"] = str(folder)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.splitlines()[-1]  # the digest; libraries print how long they took
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_a_hugging_face_trainer(tmp_path, native, torch):
+    pytest.importorskip("transformers")
+    count = "50" if native == "1" else "10"
+    assert run("trainer.py", count, "0") == run("trainer.py", count, "0", folder=tmp_path / "t", native=native)
+    (table,) = tenure.load(tmp_path / "t").sql("select count(*) n from events where event = 'step'").to_pylist()
+    assert table["n"] == int(count)
+
+
+def test_a_hugging_face_trainer_with_four_workers(tmp_path, torch):
+    pytest.importorskip("transformers")
+    assert run("trainer.py", "12", "4") == run("trainer.py", "12", "4", folder=tmp_path / "t")
+    assert len(list((tmp_path / "t").glob("*.arrows"))) == 5
+
+
+def test_keras_fit(tmp_path, tf):
+    assert run("keras_fit.py", "50") == run("keras_fit.py", "50", folder=tmp_path / "t")
+    assert tenure.load(tmp_path / "t").sql("select * from buffers").num_rows
+
+
+def test_a_jax_loop_with_optax(tmp_path, jax):
+    pytest.importorskip("optax")
+    assert run("optax_loop.py", "50") == run("optax_loop.py", "50", folder=tmp_path / "t")
+    assert tenure.load(tmp_path / "t").sql("select * from buffers where cause = 'donate'").num_rows
+
+
+def test_torch_compile(tmp_path, torch):
+    assert run("compiled.py", "50") == run("compiled.py", "50", folder=tmp_path / "t")
+    assert tenure.load(tmp_path / "t").sql("select * from buffers").num_rows
+
+
+def test_two_ranks(tmp_path, torch):
+    launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
+    plain = run("ranks.py", launcher=launcher)
+    assert plain == run("ranks.py", launcher=launcher, folder=tmp_path / "t")
+    ranks = {process.rank for process in tenure.load(tmp_path / "t").processes}
+    assert {0, 1} <= ranks, json.dumps(list(ranks))
