@@ -24,7 +24,7 @@ demo: $(STAMP) ## What remains after dispose? The answer in three frameworks
 
 test: $(STAMP) ## Run the tests, with the native parts and without
 	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 -m "not long"
-	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy TENURE_NATIVE=0 $(BIN)/python -m pytest -n 2 -m "not long" tests/soak tests/lifetime tests/frameworks
+	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy TENURE_NATIVE=0 $(BIN)/python -m pytest -n 2 -m "not long" tests/soak tests/lifetime tests/frameworks tests/trace/test_torch_recording.py
 
 soak: $(STAMP) ## Run the long random programs (about an hour)
 	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 -m long --timeout 7200
@@ -34,8 +34,10 @@ lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMP) ## Measure what a scope costs; writes benchmarks/*.md
+bench: $(STAMP) ## Measure what a scope and a trace cost; writes benchmarks/*.md
 	$(BIN)/python benchmarks/scope_cost.py
+	$(BIN)/python benchmarks/trace_cost.py
+	$(BIN)/python benchmarks/trace_cost_jax_tensorflow.py
 
 clean: ## Remove what was made
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis

@@ -27,7 +27,9 @@ class Block(nn.Module):
     def forward(self, x):
         b, n, d = x.shape
         q, k, v = self.qkv(self.norm1(x)).view(b, n, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
-        x = x + self.out(nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, n, d))
+        x = x + self.out(
+            nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, n, d)
+        )
         return x + self.down(nn.functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 

@@ -106,7 +106,9 @@ def test_memory_that_only_autograd_holds(recorder):
 def test_results_are_the_same_to_the_bit(recorder):
     def run():
         torch.manual_seed(7)
-        model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Dropout(0.3), torch.nn.GELU(), torch.nn.Linear(32, 4))
+        model = torch.nn.Sequential(
+            torch.nn.Linear(8, 32), torch.nn.Dropout(0.3), torch.nn.GELU(), torch.nn.Linear(32, 4)
+        )
         optimizer = torch.optim.AdamW(model.parameters())
         losses = []
         for _ in range(20):

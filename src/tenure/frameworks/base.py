@@ -159,7 +159,7 @@ class Source(Protocol):
         """A step is done and this is the next one's number; called in the thread that told so."""
 
     def in_scope(self, name: str) -> None:
-        """This thread is in this scope from now on (empty: in none); rows in Python know it by themselves."""
+        """The scope that this thread is in from now on (empty: none); rows in Python know it by themselves."""
 
     def ending(self, cause: str) -> None:
         """What this thread ends from now on, it ends for this cause (empty: by itself)."""

@@ -12,8 +12,8 @@ import contextlib
 import contextvars
 import inspect
 import threading
-from types import AsyncGeneratorType, FrameType
 from collections.abc import Callable, Iterator
+from types import AsyncGeneratorType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tenure import native, sites

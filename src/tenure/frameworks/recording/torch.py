@@ -173,12 +173,9 @@ class Columns:
             known = [dictionary[column].number(one) if one else None for one in texts]
             return pa.array(known, pa.int32()).take(coded.indices)
 
-        tables = {
-            "event": _EVENTS, "kind": _KINDS, "cause": CAUSES, "device": _DEVICES,
-        }  # fmt: skip
         columns = {
-            name: words(name, name, lambda number, table=table: table[number - 1] if number else "")
-            for name, table in tables.items()
+            name: words(name, name, ("", *table).__getitem__)
+            for name, table in (("event", _EVENTS), ("kind", _KINDS), ("cause", CAUSES), ("device", _DEVICES))
         }
         columns |= {
             name: plain(name, kind)
