@@ -265,25 +265,31 @@ inline void taken(Self *self, uint64_t time, const at::Tensor &tensor) {
     tell(self, time, kUse, where, shape, self->stack, self->op, self->node != 0);
 }
 
+// What autograd's engine says around each node: no operation itself, but it names the node.
+constexpr char kNode[] = "autograd::engine::evaluate_function: ";
+constexpr size_t kNodeLength = sizeof kNode - 1;
+
+void enter_node(Self *self, const at::RecordFunction &fn, const char *name) {
+    static const uint16_t accumulate = self->name_by_text("torch::autograd::AccumulateGrad");
+    self->nodes.push_back(self->node);
+    self->node = self->name_by_text(name);
+    if (self->node != accumulate) return;
+    for (const auto &input : fn.inputs())
+        visit(input, [&](const at::Tensor &tensor) {
+            c10::StorageImpl *storage = nullptr;
+            if (void *where = address(tensor, storage)) tell(self, ticks(), kKind, where, kGradient, 0, 0, 0);
+        });
+}
+
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
     Self *self = here();
     if (!self) return nullptr;
-    if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
-        self->nodes.push_back(self->node);
-        self->node = self->name_by_text(fn.name());
-        static const uint16_t accumulate = self->name_by_text("torch::autograd::AccumulateGrad");
-        if (self->node == accumulate)
-            for (const auto &input : fn.inputs())
-                visit(input, [&](const at::Tensor &tensor) {
-                    c10::StorageImpl *storage = nullptr;
-                    if (void *where = address(tensor, storage)) tell(self, ticks(), kKind, where, kGradient, 0, 0, 0);
-                });
-        return nullptr;
-    }
     if (self->depth == 0) {
         const char *name = fn.name();
-        // What only stands around operations is none itself; `on_end` knows it by the depth.
-        if (std::strncmp(name, "autograd::engine", 16) == 0) return nullptr;
+        if (std::strncmp(name, kNode, kNodeLength) == 0) {
+            enter_node(self, fn, name + kNodeLength);
+            return nullptr;  // `on_end` knows it by the depth
+        }
         self->op = self->node ? self->node : self->name(name);
         self->stack = stack_here(1);
         uint64_t time = ticks();
@@ -293,16 +299,14 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
     return nullptr;
 }
 
-void on_end(const at::RecordFunction &fn, at::ObserverContext *) {
+void on_end(const at::RecordFunction &, at::ObserverContext *) {
     Self *self = here();
     if (!self) return;
-    if (fn.scope() == at::RecordScope::BACKWARD_FUNCTION) {
-        if (!self->nodes.empty()) {
-            self->node = self->nodes.back();
-            self->nodes.pop_back();
-        }
-    } else if (self->depth && --self->depth == 0) {
-        self->op = 0;
+    if (self->depth) {
+        if (--self->depth == 0) self->op = 0;
+    } else if (!self->nodes.empty()) {
+        self->node = self->nodes.back();
+        self->nodes.pop_back();
     }
 }
 

@@ -2,10 +2,15 @@
 
 at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
 
+// What was read last, and for each kind of word the stream's numbers by ours (-1: none); touched only with the GIL.
+Rows &held = *new Rows;
+std::unordered_map<std::string, std::vector<int32_t>> &numbers = *new std::unordered_map<std::string, std::vector<int32_t>>;
+
 PyObject *py_start(PyObject *, PyObject *stacks) {
     take_stack = reinterpret_cast<CaptureStack>(PyCapsule_GetPointer(stacks, kCaptureCapsule));
     if (!take_stack) return nullptr;
     earlier = Clock{};
+    numbers.clear();
     if (!before) {
         before = c10::GetCPUAllocator();
         before_delete = before->raw_deleter();
@@ -23,7 +28,7 @@ PyObject *py_start(PyObject *, PyObject *stacks) {
     active = true;
     handle = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
                                        .needsInputs(true)
-                                       .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+                                       .scopes({at::RecordScope::FUNCTION}));
     return PyBool_FromLong(before_delete != nullptr);
 }
 
@@ -40,8 +45,8 @@ PyObject *column(const std::vector<T> &values) {
     return PyBytes_FromStringAndSize(reinterpret_cast<const char *>(values.data()), static_cast<Py_ssize_t>(values.size() * sizeof(T)));
 }
 
-// take(last): the columns of what happened since, as a dict of bytes.
-PyObject *py_take(PyObject *, PyObject *last) {
+// read(last): hold the columns of what happened since; how many rows, and the largest number of a stack in them.
+PyObject *py_read(PyObject *, PyObject *last) {
     Rows rows;
     Py_BEGIN_ALLOW_THREADS
     look_after_strangers();
@@ -51,12 +56,80 @@ PyObject *py_take(PyObject *, PyObject *last) {
         std::swap(rows, lives.rows);
     }
     Py_END_ALLOW_THREADS
-    return Py_BuildValue("{sNsNsNsNsNsNsNsNsNsNsNsNsNsNsNsNsN}", "time", column(rows.time), "bytes", column(rows.bytes),
-                         "last_use", column(rows.last_use), "event", column(rows.event), "device", column(rows.device),
-                         "shape", column(rows.shape), "op", column(rows.op), "stack", column(rows.stack), "thread",
-                         column(rows.thread), "step", column(rows.step), "scope", column(rows.scope), "kind",
-                         column(rows.kind), "cause", column(rows.cause), "last_op", column(rows.last_op), "last_stack",
-                         column(rows.last_stack), "buffer", column(rows.buffer), "uses", column(rows.uses));
+    int32_t stack = 0;
+    for (const auto *values : {&rows.stack, &rows.last_stack})
+        for (int32_t one : *values) stack = std::max(stack, one);
+    held = std::move(rows);
+    return Py_BuildValue("(ni)", static_cast<Py_ssize_t>(held.time.size()), stack);
+}
+
+// learn(what, numbers): the stream's numbers of the words that follow those learnt before.
+PyObject *py_learn(PyObject *, PyObject *args) {
+    const char *what;
+    PyObject *list;
+    if (!PyArg_ParseTuple(args, "sO!", &what, &PyList_Type, &list)) return nullptr;
+    auto &known = numbers[what];
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) known.push_back(static_cast<int32_t>(PyLong_AsLong(PyList_GET_ITEM(list, i))));
+    if (PyErr_Occurred()) return nullptr;
+    Py_RETURN_NONE;
+}
+
+// Words as the stream numbers them, with the bits that say which are there.
+PyObject *words(const std::vector<int32_t> &values, const char *what) {
+    const auto &known = numbers[what];
+    std::vector<int32_t> told(values.size());
+    std::vector<uint8_t> there((values.size() + 7) / 8);
+    for (size_t i = 0; i < values.size(); i++) {
+        int32_t number = static_cast<size_t>(values[i]) < known.size() ? known[static_cast<size_t>(values[i])] : -1;
+        told[i] = std::max(number, 0);
+        if (number >= 0) there[i / 8] |= static_cast<uint8_t>(1 << i % 8);
+    }
+    return Py_BuildValue("(NN)", column(told), column(there));
+}
+
+// Moments in microseconds since 1970; 0 is none.
+PyObject *moments(const std::vector<int64_t> &values, long long offset) {
+    std::vector<int64_t> told(values.size());
+    std::vector<uint8_t> there((values.size() + 7) / 8);
+    for (size_t i = 0; i < values.size(); i++) {
+        told[i] = (values[i] + offset) / 1000;
+        if (values[i]) there[i / 8] |= static_cast<uint8_t>(1 << i % 8);
+    }
+    return Py_BuildValue("(NN)", column(told), column(there));
+}
+
+// columns(offset): what is held, as a dict of pairs of bytes (values, bits); `offset` makes the clock's times of day.
+PyObject *py_columns(PyObject *, PyObject *argument) {
+    long long offset = PyLong_AsLongLong(argument);
+    if (offset == -1 && PyErr_Occurred()) return nullptr;
+    PyObject *result = PyDict_New();
+    auto add = [&](const char *name, PyObject *value) {
+        if (value && result) PyDict_SetItemString(result, name, value);
+        Py_XDECREF(value);
+    };
+    add("time", moments(held.time, offset));
+    add("last_use", moments(held.last_use, offset));
+    add("bytes", Py_BuildValue("(NO)", column(held.bytes), Py_None));
+    add("step", Py_BuildValue("(NO)", column(held.step), Py_None));
+    add("buffer", Py_BuildValue("(NO)", column(held.buffer), Py_None));
+    add("uses", Py_BuildValue("(NO)", column(held.uses), Py_None));
+    add("event", words(held.event, "event"));
+    add("device", words(held.device, "device"));
+    add("shape", words(held.shape, "shape"));
+    add("dtype", words(held.shape, "dtype"));
+    add("op", words(held.op, "op"));
+    add("last_op", words(held.last_op, "op"));
+    add("thread", words(held.thread, "thread"));
+    add("scope", words(held.scope, "scope"));
+    add("kind", words(held.kind, "kind"));
+    add("cause", words(held.cause, "cause"));
+    add("stack", words(held.stack, "stack"));
+    add("last_stack", words(held.last_stack, "stack"));
+    add("site", words(held.stack, "site"));
+    add("last_site", words(held.last_stack, "site"));
+    held = Rows{};
+    if (PyErr_Occurred()) Py_CLEAR(result);
+    return result;
 }
 
 // words(what, from): the words with these numbers and above: "op", "shape" or "thread".
@@ -148,6 +221,7 @@ PyObject *py_forked(PyObject *, PyObject *) {
     lives.clear();
     strangers.clear();
     generation++;
+    numbers.clear();
     earlier = Clock{};
     Py_RETURN_NONE;
 }
@@ -155,7 +229,9 @@ PyObject *py_forked(PyObject *, PyObject *) {
 PyMethodDef methods[] = {
     {"start", py_start, METH_O, "start(capsule): begin; whether allocations on the host can be seen"},
     {"stop", py_stop, METH_NOARGS, "stop(): end"},
-    {"take", py_take, METH_O, "take(last): the columns of what happened since"},
+    {"read", py_read, METH_O, "read(last): hold what happened since; rows, and the largest stack's number"},
+    {"learn", py_learn, METH_VARARGS, "learn(what, numbers): the stream's numbers of the next words"},
+    {"columns", py_columns, METH_O, "columns(offset): what is held"},
     {"words", py_words, METH_VARARGS, "words(what, from): the words above this number"},
     {"step", py_step, METH_O, "step(number): the step that begins"},
     {"scope", py_scope, METH_O, "scope(number): the scope that this thread is in"},

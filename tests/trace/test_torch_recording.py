@@ -240,3 +240,20 @@ def test_other_threads_are_seen(tmp_path):
     (birth,) = [row for row in found if row["event"] == "birth" and row["bytes"] == 35552]
     assert birth["thread"]
     assert [row for row in found if row["event"] == "end" and row["buffer"] == birth["buffer"]]
+
+
+def test_the_profiler_sees_what_it_always_sees(tmp_path):
+    def names():
+        with torch.profiler.profile() as profile:
+            torch.ones(3, 3).t().contiguous().view(9).detach()
+        return [event.name for event in profile.events()]
+
+    plain = names()
+    recorder = Recorder(tmp_path / "trace")
+    recorder.start()
+    torch.ones(2).view(2)
+    assert names() == plain
+    torch.ones(2).view(2)
+    recorder.stop()
+    assert names() == plain
+    assert "aten::empty" in plain and "aten::view" in plain

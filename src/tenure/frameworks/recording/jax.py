@@ -20,6 +20,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -261,8 +262,13 @@ def _measure(aval: Any, sharding: Any) -> int:
 
 
 def _what(aval: Any, sharding: Any) -> What:
+    return _told(aval.shape, aval.dtype, sharding)
+
+
+@lru_cache(1024)
+def _told(shape: Any, dtype: Any, sharding: Any) -> What:
     devices = sorted(map(str, sharding.addressable_devices))
-    return What(str(list(aval.shape)), str(aval.dtype), ", ".join(devices))
+    return What(str(list(shape)), str(dtype), ", ".join(devices))
 
 
 def _text(array: Any) -> str:

@@ -7,6 +7,7 @@ writer's thread turns them into columns with a few array operations.
 from __future__ import annotations
 
 import threading
+import weakref
 from array import array
 from collections.abc import Callable, Sequence
 from threading import get_ident
@@ -126,33 +127,43 @@ class Columns:
 
 
 def _numbers(values: Any, kind: str, known: Any = None) -> Any:
+    """An Arrow array. Made of its parts: pyarrow's own way looks for pandas each time."""
     import pyarrow as pa
 
-    values = numpy.ascontiguousarray(values)
-    return pa.array(values.astype(kind, copy=False), mask=None if known is None else ~known)
+    values = numpy.ascontiguousarray(values, kind)
+    valid = None if known is None else pa.py_buffer(numpy.packbits(known, bitorder="little"))
+    return pa.Array.from_buffers(pa.type_for_alias(kind), len(values), [valid, pa.py_buffer(values)])
 
 
 def _words(words: Any, texts: Sequence[str | None], places: Any) -> Any:
     """The numbers of `texts[place]`; nothing for a place below zero or without a text."""
-    import pyarrow as pa
-
     known = numpy.array([words.number(text) if text else -1 for text in texts] + [-1], "i4")
     numbers = known[places]
-    return pa.array(numbers, mask=numbers < 0)
+    return _numbers(numbers, "int32", numbers >= 0)
 
 
-class Buffer:
-    """What happened to one buffer since its birth, for a recorder in Python."""
+class Buffer(weakref.ref[Any]):
+    """What happened to a buffer since its birth, kept on a weak reference to its first handle.
 
-    __slots__ = ("holders", "kind", "last_op", "last_stack", "last_use", "nbytes", "number", "told", "uses")
+    One object and not two: each is one more for the garbage collector to go over, which is most of what it costs.
+    Another handle of the same buffer has one too, whose `root` is the first.
+    """
 
-    def __init__(self, number: int, nbytes: int, kind: int) -> None:
-        self.number = number
-        self.nbytes = nbytes
-        self.kind = kind
-        self.holders = 0  # handles that share it
-        self.uses = self.told = self.last_use = self.last_stack = 0
-        self.last_op = -1
+    __slots__ = ("holders", "key", "kind", "last_op", "last_stack", "last_use", "number", "root", "uses")
+
+    holders: int  # handles that share it
+    key: int
+    kind: int
+    last_op: int
+    last_stack: int
+    last_use: int
+    number: int
+    root: Buffer | None
+    uses: int
+
+    # Not those of the tensor, which has none.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
 
 class Table:
@@ -171,13 +182,30 @@ class Table:
         self.ops: list[str] = []
         self.whats: list[What] = []
 
-    def born(self, nbytes: int, op: int, what: int, stack: int, kind: int, time: int) -> Buffer:
-        """A buffer came to be."""
+    def born(
+        self,
+        tensor: Any,
+        gone: Callable[[Any], None],
+        nbytes: int,
+        op: int,
+        what: int,
+        stack: int,
+        kind: int,
+        time: int,
+    ) -> Buffer:
+        """A buffer came to be with this handle."""
         self._last = number = self._last + 1
         thread = get_ident()
         scope = self._scope.get(thread, 0)
         self._births.extend((time, nbytes, thread, stack, number, self.step, op, what, kind, scope))
-        return Buffer(number, nbytes, kind)
+        buffer = Buffer(tensor, gone)
+        buffer.number = number
+        buffer.kind = kind
+        buffer.root = None
+        buffer.holders = 1
+        buffer.uses = buffer.last_use = buffer.last_stack = 0
+        buffer.last_op = -1
+        return buffer
 
     def ended(self, buffer: Buffer, stack: int) -> None:
         """Its last handle is gone."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import re
 import threading
-import weakref
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
@@ -51,15 +50,6 @@ _FUNCTION = re.compile(r"__(?:inference|forward|backward)_(.+?)_\d+")
 def source() -> Source:
     """The recorder."""
     return Tensorflow()
-
-
-class Handle(weakref.ref[Any]):
-    """A tensor, held weakly, and the buffer behind it."""
-
-    __slots__ = ("buffer", "key")
-
-    buffer: Buffer
-    key: int
 
 
 class Clock:
@@ -98,7 +88,7 @@ class Tensorflow:
 
     def _begin(self) -> None:
         self._table = Table(FIRST_TENSORFLOW, _KINDS)
-        self._handles: dict[int, Handle] = {}
+        self._handles: dict[int, Buffer] = {}
         self._ops: dict[Any, int] = {}
         self._whats: dict[Any, tuple[int, int]] = {}
         self._clock = Clock()
@@ -207,7 +197,7 @@ class Tensorflow:
         for tensor in inputs:
             handle = handles.get(id(tensor))
             if handle is not None:
-                buffer = handle.buffer
+                buffer = handle if handle.root is None else handle.root
                 buffer.uses += 1
                 buffer.last_use = time
                 buffer.last_op = number
@@ -230,20 +220,18 @@ class Tensorflow:
         if what[0] < 0:
             return
         if shared is None:
-            shared = self._table.born(what[1], op, what[0], stack, kind, time)
-        self._hold(tensor, shared)
-
-    def _hold(self, tensor: Any, buffer: Buffer) -> None:
-        handle = Handle(tensor, self._gone)
-        handle.buffer = buffer
+            handle = self._table.born(tensor, self._gone, what[1], op, what[0], stack, kind, time)
+        else:
+            handle = Buffer(tensor, self._gone)
+            handle.root = shared
+            shared.holders += 1
         handle.key = id(tensor)
-        buffer.holders += 1
         self._handles[handle.key] = handle
 
-    def _gone(self, handle: Handle) -> None:
+    def _gone(self, handle: Buffer) -> None:
         if self._handles.get(handle.key) is handle:
             del self._handles[handle.key]
-            buffer = handle.buffer
+            buffer = handle if handle.root is None else handle.root
             buffer.holders -= 1
             if not buffer.holders:
                 self._table.ended(buffer, self._capture())
@@ -283,7 +271,9 @@ class Tensorflow:
         number = self._ops.get("VarHandleOp")
         if number is None:
             number = self._name("VarHandleOp")
-        self._hold(handle, self._table.born(what[1], number, what[0], self._capture(), kind, monotonic_ns()))
+        born = self._table.born(handle, self._gone, what[1], number, what[0], self._capture(), kind, monotonic_ns())
+        born.key = id(handle)
+        self._handles[born.key] = born
 
     # What stands in for TensorFlow's own
 
@@ -336,8 +326,8 @@ class Tensorflow:
     def _are_gradients(self, found: Any) -> None:
         for tensor in tf.nest.flatten(found):
             handle = self._handles.get(id(tensor))
-            if handle is not None and not handle.buffer.kind:
-                self._table.is_a(handle.buffer, _GRADIENT)
+            if handle is not None and handle.root is None and not handle.kind:
+                self._table.is_a(handle, _GRADIENT)
 
     # Steps
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd import profiler
 
 from tenure import native, stacks
 from tenure.frameworks.base import Sink, Source
@@ -67,6 +68,83 @@ def _load(name: str, file: str, includes: list[str], flags: list[str]) -> Any:
     )
 
 
+# Operations that read no data: they make views or empty memory, or pass their input on. Told or not, they are no use
+# of a buffer; not to be told of them saves half of what recording costs.
+_PLUMBING = frozenset(
+    f"aten::{name}"
+    for name in [
+        "alias",
+        "as_strided",
+        "chunk",
+        "detach",
+        "diagonal",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "expand",
+        "expand_as",
+        "movedim",
+        "narrow",
+        "permute",
+        "resolve_conj",
+        "resolve_neg",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "swapaxes",
+        "t",
+        "to",
+        "transpose",
+        "unbind",
+        "unsqueeze",
+        "view",
+        "view_as",
+        "_reshape_alias",
+        "_unsafe_view",
+        "_local_scalar_dense",
+        "lift_fresh",
+        "detach_",
+        "resize_",
+    ]
+)
+
+
+class Quiet:
+    """Keeps torch from telling observers of plumbing, except while torch.profiler is one of them."""
+
+    def __init__(self) -> None:
+        self._core = _load("tenure_torch_quiet", "torch_quiet.cpp", [], ["-ltorch_cpu"])
+        self._hooks: tuple[Any, Any] | None = None
+
+    def start(self) -> None:
+        """Begin, if this torch says when its profiler starts."""
+        begin = getattr(profiler, "_run_on_profiler_start", None)
+        end = getattr(profiler, "_run_on_profiler_stop", None)
+        if self._core is None or begin is None or end is None:
+            return
+        self._hooks = (begin, end)
+        profiler._run_on_profiler_start = self._around(begin, told=True)
+        profiler._run_on_profiler_stop = self._around(end, told=False)
+        self._core.tell(_PLUMBING, bool(torch.autograd._profiler_enabled()))
+
+    def _around(self, hook: Callable[[], None], *, told: bool) -> Callable[[], None]:
+        def call() -> None:
+            if self._hooks is not None:
+                self._core.tell(_PLUMBING, told)
+            hook()
+
+        return call
+
+    def stop(self) -> None:
+        """Have everything told again."""
+        if self._hooks is not None:
+            profiler._run_on_profiler_start, profiler._run_on_profiler_stop = self._hooks
+            self._hooks = None
+            self._core.tell(_PLUMBING, True)
+
+
 class Native:
     """The native recorder as a `Source`."""
 
@@ -80,6 +158,8 @@ class Native:
         self._columns = Columns(self._core)
         self._stopped = False
         self._core.start(stacks.core()._capture)
+        self._quiet = Quiet()
+        self._quiet.start()
         for tensor in ADAPTER.live():
             if not is_symbolic(tensor) and tensor.device.type == "cpu":
                 self._core.seed(tensor._cdata)
@@ -135,90 +215,84 @@ class Native:
         if self._cuda is not None:
             self._cuda.settle(torch.cuda.device_count())
             self._cuda.stop()
+        self._quiet.stop()
         self._core.stop()
 
 
 class Columns:
-    """The native tables on their way into a stream: the recorder's numbers become those of the stream's words."""
+    """The native tables on their way into a stream.
+
+    The recorder numbers words (operations, shapes, stacks) as they come; the stream has numbers of its own. For each
+    new word the recorder learns the stream's number, so that it gives whole columns, which Arrow takes as they are.
+    """
 
     def __init__(self, core: Any) -> None:
         self._core = core
-        self._raw: dict[str, bytes] = {}
-        self._ops: list[str] = [""]
-        self._shapes: list[tuple[str, str]] = [("", "")]
-        self._threads: list[str] = [""]
-        self._scopes: list[str] = [""]
+        self._known = dict.fromkeys(("op", "shape", "thread", "stack", "scope"), 0)
+        self._scopes: list[str] = []
+        self._begun = False
+        self._length = self._stack = 0
+
+    def scope(self, name: str) -> int:
+        """The number of a scope; 0 is none."""
+        if name and name not in self._scopes:
+            self._scopes.append(name)
+        return self._scopes.index(name) + 1 if name else 0
 
     def read(self, *, last: bool) -> None:
         """Take what the recorder has."""
-        self._raw = self._core.take(last)
+        self._length, self._stack = self._core.read(last)
 
     def take(self, dictionary: Any, since: Callable[[int], int], framework: str) -> tuple[dict[str, Any], int]:
         """What `Dictionary.batch` takes, and how many rows."""
         import pyarrow as pa
 
-        raw, self._raw = self._raw, {}
-        length = len(raw.get("time", b"")) // 8
+        length, self._length = self._length, 0
         if not length:
             return {}, 0
-        self._learn()
-
-        def plain(name: str, kind: Any) -> Any:
-            return pa.Array.from_buffers(kind, length, [None, pa.py_buffer(raw[name])])
-
-        def words(name: str, column: str, text: Callable[[int], str]) -> Any:
-            """Each number that occurs is told once, and the rest is Arrow's work."""
-            coded = plain(name, pa.int32()).dictionary_encode()
-            texts = [text(number) for number in coded.dictionary.to_pylist()]
-            known = [dictionary[column].number(one) if one else None for one in texts]
-            return pa.array(known, pa.int32()).take(coded.indices)
-
-        columns = {
-            name: words(name, name, ("", *table).__getitem__)
-            for name, table in (("event", _EVENTS), ("kind", _KINDS), ("cause", CAUSES), ("device", _DEVICES))
-        }
-        columns |= {
-            name: plain(name, kind)
-            for name, kind in {
-                "bytes": pa.int64(), "step": pa.int32(), "buffer": pa.uint32(), "uses": pa.uint32(),
-            }.items()
+        self._learn(dictionary)
+        kinds = {
+            "bytes": pa.int64(), "step": pa.int32(), "buffer": pa.uint32(), "uses": pa.uint32(),
+            "time": pa.timestamp("us", tz="UTC"), "last_use": pa.timestamp("us", tz="UTC"),
         }  # fmt: skip
-        columns["op"] = words("op", "op", self._ops.__getitem__)
-        columns["last_op"] = words("last_op", "op", self._ops.__getitem__)
-        columns["shape"] = words("shape", "shape", lambda number: self._shapes[number][0])
-        columns["dtype"] = words("shape", "dtype", lambda number: self._shapes[number][1])
-        columns["thread"] = words("thread", "thread", self._threads.__getitem__)
-        columns["scope"] = words("scope", "scope", self._scopes.__getitem__)
-        for prefix in ("", "last_"):
-            columns[f"{prefix}stack"] = words(f"{prefix}stack", "stack", stacks.text)
-            columns[f"{prefix}site"] = words(f"{prefix}stack", "site", stacks.site)
-        columns["time"] = _moments(plain("time", pa.int64()), since(0))
-        columns["last_use"] = _moments(plain("last_use", pa.int64()), since(0))
-        columns["framework"] = pa.array([dictionary["framework"].number(framework)] * length, pa.int32())
+        columns = {
+            name: pa.Array.from_buffers(
+                kinds.get(name, pa.int32()),
+                length,
+                [None if bits is None else pa.py_buffer(bits), pa.py_buffer(values)],
+            )
+            for name, (values, bits) in self._core.columns(since(0) * 1000).items()
+        }
+        columns["framework"] = pa.repeat(pa.scalar(dictionary["framework"].number(framework), pa.int32()), length)
         return columns, length
 
-    def scope(self, name: str) -> int:
-        """The number of a scope."""
-        if name not in self._scopes:
-            self._scopes.append(name)
-        return self._scopes.index(name)
+    def _learn(self, dictionary: Any) -> None:
+        """Tell the recorder the stream's numbers of words that are new."""
 
-    def _learn(self) -> None:
-        """Ask for the words that are new."""
-        self._ops += self._core.words("op", len(self._ops) - 1)
-        self._shapes += [
-            (sizes, _TYPES.get(kind, kind.lower())) for sizes, kind in self._core.words("shape", len(self._shapes) - 1)
-        ]
-        fresh = self._core.words("thread", len(self._threads) - 1)
-        if fresh:
-            names = {str(thread.ident): thread.name for thread in threading.enumerate()}
-            self._threads += [names.get(number, f"thread {number}") for number in fresh]
+        def learn(what: str, texts: Iterable[str]) -> None:
+            self._core.learn(what, [dictionary[what].number(text) if text else -1 for text in texts])
 
+        if not self._begun:
+            self._begun = True
+            for what, table in (("event", _EVENTS), ("kind", _KINDS), ("cause", CAUSES), ("device", _DEVICES)):
+                learn(what, ("", *table))
+            for what in ("op", "shape", "dtype", "thread", "stack", "site", "scope"):
+                learn(what, [""])  # number 0 is none
+        learn("op", self._fresh("op"))
+        shapes = self._fresh("shape")
+        learn("shape", [sizes for sizes, _ in shapes])
+        learn("dtype", [_TYPES.get(kind, kind.lower()) for _, kind in shapes])
+        idents = self._fresh("thread")
+        names = {str(thread.ident): thread.name for thread in threading.enumerate()} if idents else {}
+        learn("thread", [names.get(ident, f"thread {ident}") for ident in idents])
+        learn("scope", self._scopes[self._known["scope"] :])
+        self._known["scope"] = len(self._scopes)
+        fresh = range(self._known["stack"] + 1, self._stack + 1)
+        learn("stack", map(stacks.text, fresh))
+        learn("site", map(stacks.site, fresh))
+        self._known["stack"] = max(self._known["stack"], self._stack)
 
-def _moments(nanoseconds: Any, offset: int) -> Any:
-    """Times as microseconds since 1970; 0 is none."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    moved = pc.add(pc.divide(nanoseconds, 1000), offset)
-    return pc.if_else(pc.equal(nanoseconds, 0), pa.scalar(None, pa.int64()), moved).cast(pa.timestamp("us", tz="UTC"))
+    def _fresh(self, what: str) -> list[Any]:
+        found: list[Any] = self._core.words(what, self._known[what])
+        self._known[what] += len(found)
+        return found
