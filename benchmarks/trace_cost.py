@@ -8,6 +8,7 @@ Writes benchmarks/trace_cost.md, or trace_cost_cuda.md where there is a CUDA dev
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import platform
 import shutil
@@ -104,37 +105,50 @@ if torch.cuda.is_available():
     del TOOLS["tracemalloc (10 frames)"]
 
 
-def measure(model, batch, device: str, *, rounds: int, steps: int) -> dict[str, tuple[float, float]]:
-    """For each tool the median ratio to the untraced steps right before and after, and the seconds of an untraced step."""
+def jobs(device: str):
+    if device == "cuda":
+        return {
+            "GPT-2 small, bf16, 8 x 1024": gpt2,
+            "launch-bound transformer, d=32": functools.partial(transformer, 32),
+        }
+    return {f"transformer, d={width}": functools.partial(transformer, width) for width in (32, 128)}
+
+
+def measure(kind: str, model, batch, device: str) -> tuple[float, float]:
+    """The median ratio to the untraced steps right before and after, and the seconds of an untraced step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
-    def one(kind: str) -> float:
+    def steps(*, inside: bool) -> float:
         if device == "cuda":
             torch.cuda.synchronize()
         start = time.perf_counter()
-        for _ in range(steps):
-            with tenure.scope("step") if kind.endswith("each step") else contextlib.nullcontext():
+        for _ in range(STEPS):
+            with tenure.scope("step") if inside and TOOLS[kind] is scoped else contextlib.nullcontext():
                 train(model, optimizer, batch)
         if device == "cuda":
             torch.cuda.synchronize()
-        return (time.perf_counter() - start) / steps
+        return (time.perf_counter() - start) / STEPS
 
-    def with_tool(kind: str) -> float:
+    def with_tool() -> float:
         with TOOLS[kind]():
             train(model, optimizer, batch)  # what a tool does once, at its start, is not the step's cost
-            return one(kind)
+            return steps(inside=True)
 
-    one("warm"), one("warm")
-    ratios: dict[str, list[float]] = {kind: [] for kind in TOOLS}
-    plain: list[float] = []
-    for _ in range(rounds):
-        for kind in TOOLS:
-            before = one("plain")
-            during = with_tool(kind)
-            after = one("plain")
-            plain += [before, after]
-            ratios[kind].append(2 * during / (before + after))
-    return {kind: (statistics.median(values), statistics.median(plain)) for kind, values in ratios.items()}
+    steps(inside=False), with_tool()
+    ratios, plain = [], []
+    for _ in range(ROUNDS):
+        before, during, after = steps(inside=False), with_tool(), steps(inside=False)
+        plain += [before, after]
+        ratios.append(2 * during / (before + after))
+    return statistics.median(ratios), statistics.median(plain)
+
+
+def in_child(name: str, kind: str) -> tuple[float, float]:
+    """A process for each tool: some leave a process slower than they found it."""
+    command = [sys.executable, "-W", "ignore", __file__, str(ROUNDS), str(STEPS), name, kind]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    ratio, seconds = done.stdout.splitlines()[-1].split()
+    return float(ratio), float(seconds)
 
 
 def memray(width: int, steps: int) -> float | None:
@@ -168,13 +182,14 @@ def memray(width: int, steps: int) -> float | None:
 def main() -> None:
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    jobs = {f"transformer, d={width}": transformer(width, device) for width in (32, 128)}
-    if device == "cuda":
-        jobs = {"GPT-2 small, bf16, 8 x 1024": gpt2(device), "launch-bound transformer, d=32": transformer(32, device)}
+    if len(sys.argv) > 3:
+        name, kind = sys.argv[3:]
+        print(*measure(kind, *jobs(device)[name](device), device))
+        return
     lines = []
-    for name, (model, batch) in jobs.items():
-        found = measure(model, batch, device, rounds=ROUNDS, steps=STEPS)
-        for kind, (ratio, seconds) in found.items():
+    for name in jobs(device):
+        for kind in TOOLS:
+            ratio, seconds = in_child(name, kind)
             lines.append(f"| {name} | {seconds * 1e3:.1f} ms | {kind} | {ratio:.3f} |")
             print(lines[-1], flush=True)
         ratio = memray(int(name.rpartition("=")[2]), 20) if device == "cpu" else None
@@ -185,9 +200,9 @@ def main() -> None:
     text = [
         "# What recording costs",
         "",
-        "A training step (forward, backward, AdamW) untraced and with each tool, interleaved in one process: runs of steps",
-        "untraced, with the tool, untraced; the ratio is the median over rounds. tenure records births, uses and ends with",
-        "Python stacks, and writes its files meanwhile. Made by `make bench`.",
+        "A training step (forward, backward, AdamW) untraced and with each tool, interleaved in one process a tool: runs of",
+        "steps untraced, with the tool, untraced; the ratio is the median over rounds. tenure records births, uses and ends",
+        "with Python stacks, and writes its files meanwhile. Made by `make bench`.",
         "",
         f"{datetime.now(tz=UTC):%Y-%m-%d}, torch {torch.__version__}, Python {platform.python_version()}, {where}.",
         "",

@@ -25,6 +25,7 @@ struct Buffer {
     uint16_t thread = 0;
     uint8_t device = 0;
     uint8_t kind = 0;
+    bool shared() const { return foreign || kind; }
     bool in_backward = false, foreign = false, written = false, touched = false, sized = true;
 };
 
@@ -83,7 +84,7 @@ class Table {
     size_t count_ = 0;
 };
 
-enum Row : uint8_t { kBirth = 1, kUses = 2, kEnd = 3 };
+enum Row : uint8_t { kBirth = 1, kUses = 2, kEnd = 3, kStepDone = 4 };
 
 struct Rows {  // one vector a column
     std::vector<int64_t> time, bytes, last_use;
@@ -114,7 +115,12 @@ class Lives {
             case kSize:
                 if (Buffer *buffer = table_.find(event.where)) buffer->bytes = static_cast<int64_t>(event.value), buffer->sized = true;
                 return;
-            case kStep: step_ = static_cast<int32_t>(event.value); return;
+            case kStep:
+                row(kStepDone, time, Buffer{});
+                rows.device.back() = 0;
+                rows.thread.back() = thread + 1;
+                step_ = static_cast<int32_t>(event.value);
+                return;
             case kScope:
                 if (scopes_.size() <= thread) scopes_.resize(thread + 1u);
                 scopes_[thread] = static_cast<uint16_t>(event.value);
@@ -195,8 +201,15 @@ class Lives {
         Buffer *buffer = table_.find(event.where);
         if (!buffer || buffer->born > time || ((event.flags & kFoundOut) && !buffer->foreign)) return;
         ends++;
+        if (is_nobodys(*buffer)) return table_.remove(buffer);
         write_end(*buffer, time, event.stack, static_cast<int32_t>(event.value), thread);
         table_.remove(buffer);
+    }
+
+    // The scalars that torch makes of Python numbers, and frees again inside one operation: half of all births in an
+    // optimizer's loop, and never a tensor of anybody's.
+    static bool is_nobodys(const Buffer &buffer) {
+        return buffer.bytes <= kScalar && !buffer.written && !buffer.shared() && (buffer.uses == 0 || buffer.op == 0);
     }
 
     void touch(Buffer &buffer) {

@@ -161,7 +161,7 @@ inline uint32_t place(Self *self) { return self->depth ? self->stack : stack_her
 
 void born(void *where, size_t bytes, c10::Device device, Type type = kAlloc) {
     if (Self *self = here())
-        tell(self, ticks(), type, where, bytes, place(self), self->op ? self->op : self->node, flags(device, self->node));
+        tell(self, ticks(), type, where, bytes, self->depth == 0 && bytes <= kScalar ? 0 : place(self), self->op ? self->op : self->node, flags(device, self->node));
 }
 
 void gone(void *where) {
@@ -269,29 +269,19 @@ inline void taken(Self *self, uint64_t time, const at::Tensor &tensor) {
 constexpr char kNode[] = "autograd::engine::evaluate_function: ";
 constexpr size_t kNodeLength = sizeof kNode - 1;
 
-void enter_node(Self *self, const at::RecordFunction &fn, const char *name) {
-    static const uint16_t accumulate = self->name_by_text("torch::autograd::AccumulateGrad");
-    self->nodes.push_back(self->node);
-    self->node = self->name_by_text(name);
-    if (self->node != accumulate) return;
-    for (const auto &input : fn.inputs())
-        visit(input, [&](const at::Tensor &tensor) {
-            c10::StorageImpl *storage = nullptr;
-            if (void *where = address(tensor, storage)) tell(self, ticks(), kKind, where, kGradient, 0, 0, 0);
-        });
-}
-
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
     Self *self = here();
     if (!self) return nullptr;
     if (self->depth == 0) {
         const char *name = fn.name();
         if (std::strncmp(name, kNode, kNodeLength) == 0) {
-            enter_node(self, fn, name + kNodeLength);
+            self->nodes.push_back(self->node);
+            self->node = self->name_by_text(name + kNodeLength);
             return nullptr;  // `on_end` knows it by the depth
         }
         self->op = self->node ? self->node : self->name(name);
-        self->stack = stack_here(1);
+        // A node may hold a lock of its own while it works: there, never wait for the GIL.
+        self->stack = stack_here(self->node == 0);
         uint64_t time = ticks();
         for (const auto &input : fn.inputs()) visit(input, [&](const at::Tensor &tensor) { taken(self, time, tensor); });
     }

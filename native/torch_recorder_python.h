@@ -109,10 +109,13 @@ PyObject *py_columns(PyObject *, PyObject *argument) {
     };
     add("time", moments(held.time, offset));
     add("last_use", moments(held.last_use, offset));
-    add("bytes", Py_BuildValue("(NO)", column(held.bytes), Py_None));
+    std::vector<uint8_t> there((held.buffer.size() + 7) / 8);  // the end of a step is no buffer's
+    for (size_t i = 0; i < held.buffer.size(); i++)
+        if (held.buffer[i]) there[i / 8] |= static_cast<uint8_t>(1 << i % 8);
+    add("bytes", Py_BuildValue("(NN)", column(held.bytes), column(there)));
     add("step", Py_BuildValue("(NO)", column(held.step), Py_None));
-    add("buffer", Py_BuildValue("(NO)", column(held.buffer), Py_None));
-    add("uses", Py_BuildValue("(NO)", column(held.uses), Py_None));
+    add("buffer", Py_BuildValue("(NN)", column(held.buffer), column(there)));
+    add("uses", Py_BuildValue("(NN)", column(held.uses), column(there)));
     add("event", words(held.event, "event"));
     add("device", words(held.device, "device"));
     add("shape", words(held.shape, "shape"));
@@ -181,6 +184,20 @@ PyObject *py_kind(PyObject *, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+// gradients(addresses of TensorImpls): what their gradients lie on is a gradient.
+PyObject *py_gradients(PyObject *, PyObject *list) {
+    if (!PyList_Check(list)) return PyErr_Format(PyExc_TypeError, "a list is needed");
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
+        auto *impl = reinterpret_cast<c10::TensorImpl *>(PyLong_AsUnsignedLongLong(PyList_GET_ITEM(list, i)));
+        if (!impl) return nullptr;
+        c10::StorageImpl *storage = nullptr;
+        const at::Tensor &gradient = impl->grad();
+        void *where = gradient.defined() ? address(gradient, storage) : nullptr;
+        if (where) tell(here(), ticks(), kKind, where, kGradient, 0, 0, 0);
+    }
+    Py_RETURN_NONE;
+}
+
 // seed(address of a TensorImpl): it was there before.
 PyObject *py_seed(PyObject *, PyObject *number) {
     auto *impl = reinterpret_cast<c10::TensorImpl *>(PyLong_AsUnsignedLongLong(number));
@@ -237,6 +254,7 @@ PyMethodDef methods[] = {
     {"scope", py_scope, METH_O, "scope(number): the scope that this thread is in"},
     {"cause", py_cause, METH_O, "cause(number): why this thread ends what it ends; the cause before"},
     {"kind", py_kind, METH_VARARGS, "kind(address, number): what the bytes there are"},
+    {"gradients", py_gradients, METH_O, "gradients(addresses of TensorImpls): mark their gradients"},
     {"seed", py_seed, METH_O, "seed(address of a TensorImpl): it was there before"},
     {"counts", py_counts, METH_NOARGS, "counts(): births, uses, ends, bytes alive on the host"},
     {"forked", py_forked, METH_NOARGS, "forked(): forget the parent's"},

@@ -84,6 +84,9 @@ def test_kinds_and_steps(recorder):
     assert (11 * 13 * 4, "parameter") in named
     assert (11 * 13 * 4, "optimizer state") in named
     assert (17 * 13 * 4, "activation") in named
+    assert (11 * 13 * 4, "gradient") in named
+    if recorder._sources["torch"].native:
+        assert all(row["site"] for row in births.values()), [row for row in births.values() if not row["site"]]
     assert {row["step"] for row in births.values()} == {0, 1, 2}
 
 

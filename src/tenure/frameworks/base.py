@@ -145,6 +145,7 @@ class Source(Protocol):
 
     name: str
     native: bool
+    tells_steps: bool  # whether `at_step` puts the end of the step into the recorder's own rows
 
     def start(self, sink: Sink) -> None:
         """Begin to tell `sink`."""

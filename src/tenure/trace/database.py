@@ -27,7 +27,10 @@ BUFFERS = """
     select process, buffer,
         any_value(framework) as framework, any_value(device) as device, any_value(bytes) as bytes,
         any_value(shape) as shape, any_value(dtype) as dtype,
-        coalesce(arg_max(kind, time) filter (event <> 'birth'), any_value(kind) filter (event = 'birth')) as kind,
+        coalesce(arg_max(kind, time) filter (event <> 'birth'), any_value(kind) filter (event = 'birth'),
+            -- What nobody marked: there from the beginning to the end, or come and gone.
+            case when bool_or(event = 'end') or any_value(step) filter (event = 'birth') > 0 then 'temporary'
+            else 'constant' end) as kind,
         min(time) filter (event = 'birth') as born,
         any_value(op) as op,
         any_value(site) filter (event = 'birth') as site,

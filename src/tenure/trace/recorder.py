@@ -56,7 +56,7 @@ class Recorder:
         regions.on_scope.append(self._in_scope)
         regions.on_end.append(self._ending)
         atexit.register(self.stop)
-        os.register_at_fork(after_in_child=self._forked)
+        os.register_at_fork(before=self._hold, after_in_parent=self._let_go, after_in_child=self._forked)
 
     def _open(self) -> None:
         self._sources: dict[str, Source] = {}
@@ -112,7 +112,8 @@ class Recorder:
             self._next(number)
 
     def _next(self, number: int | None) -> None:
-        self._rows.note("step")
+        if not any(source.tells_steps for source in self._sources.values()):
+            self._rows.note("step")
         self.step = self.step + 1 if number is None else number
         for source in self._sources.values():
             source.at_step(self.step)
@@ -164,6 +165,15 @@ class Recorder:
     def _since(self, moment: int) -> int:
         """A moment of the monotonic clock as microseconds since 1970."""
         return (moment + self._offset) // 1000
+
+    def _hold(self) -> None:
+        """Before a fork: what the writer's thread is in the middle of would stay so in the child for ever."""
+        if _active is self:
+            self._lock.acquire()
+
+    def _let_go(self) -> None:
+        if _active is self:
+            self._lock.release()
 
     def _forked(self) -> None:
         """In a child made by fork: the parent's stream and thread are not ours."""

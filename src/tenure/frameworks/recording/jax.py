@@ -80,6 +80,7 @@ class Jax:
 
     name = "jax"
     native = True
+    tells_steps = False
 
     def __init__(self, core: Any) -> None:
         self._core = core
@@ -166,6 +167,7 @@ class Looking:
 
     name = "jax"
     native = False
+    tells_steps = False
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, int]] = {}

@@ -78,6 +78,7 @@ class Tensorflow:
 
     name = "tensorflow"
     native = False
+    tells_steps = False
 
     def __init__(self) -> None:
         self._sink: Sink | None = None

@@ -16,7 +16,7 @@ from tenure.frameworks.base import Sink, Source
 from tenure.frameworks.recording import torch_steps
 from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
 
-_EVENTS = ("birth", "use", "end")
+_EVENTS = ("birth", "use", "end", "step")
 _KINDS = ("parameter", "gradient", "optimizer state", "activation", "input")
 CAUSES = ("last reference", "dispose", "scope exit")
 _DEVICES = ("cpu", *(f"cuda:{index}" for index in range(64)))
@@ -78,7 +78,6 @@ _PLUMBING = frozenset(
         "chunk",
         "detach",
         "diagonal",
-        "empty",
         "empty_like",
         "empty_strided",
         "expand",
@@ -150,6 +149,7 @@ class Native:
 
     name = "torch"
     native = True
+    tells_steps = True
 
     def start(self, sink: Sink) -> None:
         """Begin, with the tensors that are there already."""
@@ -163,7 +163,7 @@ class Native:
         for tensor in ADAPTER.live():
             if not is_symbolic(tensor) and tensor.device.type == "cpu":
                 self._core.seed(tensor._cdata)
-        self._steps = torch_steps.Steps(sink, self._core.kind)
+        self._steps = torch_steps.Steps(sink, self._core.kind, self._core.gradients)
         if torch.version.cuda:
             torch.cuda._lazy_call(self._start_cuda)  # now, or when CUDA is first used
 

@@ -20,7 +20,11 @@ from tenure.frameworks.base import Sink
 from tenure.frameworks.recording import torch_steps
 from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
 
-_KINDS = {torch_steps.PARAMETER: "parameter", torch_steps.STATE: "optimizer state"}
+_KINDS = {
+    torch_steps.PARAMETER: "parameter",
+    torch_steps.GRADIENT: "gradient",
+    torch_steps.STATE: "optimizer state",
+}
 
 
 @dataclass
@@ -38,6 +42,7 @@ class InPython:
 
     name = "torch"
     native = False
+    tells_steps = False
 
     def start(self, sink: Sink) -> None:
         """Begin, with the tensors that are there already."""

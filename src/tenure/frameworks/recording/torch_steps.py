@@ -11,19 +11,22 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from tenure.frameworks.base import Sink
 
-PARAMETER, STATE = 1, 3  # as the native recorder numbers kinds
+PARAMETER, GRADIENT, STATE = 1, 2, 3  # as the native recorder numbers kinds
 
 
 class Steps:
     """Counts a step each time the first optimizer steps again, so that several of them make one step together.
 
-    `mark(address, kind)` is told what lies at an address: once for each optimizer's parameters, and again when its
-    state has grown.
+    `mark(address, kind)` is told what lies at an address: once for each optimizer's parameters, again when its state has
+    grown, and gradients at every step; `gradients`, where given, takes the parameters' addresses for those at once.
     """
 
-    def __init__(self, sink: Sink, mark: Callable[[int, int], object]) -> None:
+    def __init__(
+        self, sink: Sink, mark: Callable[[int, int], object], gradients: Callable[[list[int]], object] | None = None
+    ) -> None:
         self.sink = sink
         self._mark = mark
+        self._gradients = gradients
         self._first: weakref.ref[Any] | None = None
         self._seen: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._hook = register_optimizer_step_post_hook(self._after)
@@ -38,6 +41,11 @@ class Steps:
         if known != size:
             self._seen[optimizer] = size
             self._tell(optimizer, with_parameters=known is None)
+        parameters = [each for group in optimizer.param_groups for each in group["params"]]
+        if self._gradients is not None:
+            self._gradients([each._cdata for each in parameters])
+        else:
+            self._mark_all((each.grad for each in parameters), GRADIENT)
         if self._first is None or self._first() is None:
             self._first = weakref.ref(optimizer)
         if self._first() is optimizer:
