@@ -157,6 +157,8 @@ class Lives {
     void clear() {
         table_.clear();
         touched_.clear();
+        scopes_.clear();
+        step_ = 0;
         rows = Rows{};
     }
 

@@ -13,14 +13,19 @@ from tenure import native, sites
 
 Chain = tuple[tuple[CodeType, int], ...]  # code and instruction, innermost first
 
-_numbers: dict[Chain, int] = {(): 0}
-_chains: list[Chain] = [()]
+_FIRST = 1 << 24  # the native part's numbers are below
+_numbers: dict[Chain, int] = {}
+_chains: list[Chain] = []
 _lock = threading.Lock()
+_built: Any = None  # the native part, once it has been in use
 
 
 def core() -> Any:
     """The native part, or None."""
-    return native.load("tenure_stacks", "stacks.cpp", flags=["-std=c++20"])
+    global _built
+    found = native.load("tenure_stacks", "stacks.cpp", flags=["-std=c++20"])
+    _built = found or _built
+    return found
 
 
 def capturer() -> Callable[[], int]:
@@ -40,16 +45,17 @@ def capture() -> int:
     number = _numbers.get(chain)
     if number is None:
         with _lock:
-            number = _numbers.setdefault(chain, len(_chains))
-            if number == len(_chains):
+            number = _numbers.setdefault(chain, _FIRST + len(_chains))
+            if number == _FIRST + len(_chains):
                 _chains.append(chain)
     return number
 
 
 def chain(number: int) -> Chain:
     """The code and instructions of a stack."""
-    built = core()
-    found: Chain = _chains[number] if built is None else built.chain(number)
+    if number >= _FIRST:
+        return _chains[number - _FIRST]
+    found: Chain = _built.chain(number) if number else ()
     return found
 
 

@@ -243,8 +243,8 @@ def test_signals_end_it_as_they_do(tmp_path, kind, torch):
 def test_a_handled_interrupt_is_handled_once(tmp_path):
     text = """
 import time
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     time.sleep(30)
 except KeyboardInterrupt:
     time.sleep(0.3)

@@ -49,8 +49,11 @@ class Recorder:
 
         if fresh:
             writer.prepare(self.folder)
+        try:
+            self._open()
+        except OSError as error:
+            raise TraceError(f"cannot write a trace into {self.folder}: {error.strerror or error}") from error
         _active = self
-        self._open()
         for name in frameworks.RECORDED:
             imports.when_imported(name, self._watch)
         regions.on_scope.append(self._in_scope)
@@ -63,7 +66,7 @@ class Recorder:
         self._dictionary = Dictionary()
         self._rows = Rows(self._position, self._stepped)
         self._offset = time.time_ns() - time.monotonic_ns()
-        self._stream: writer.Stream | None = None  # opened by the first event
+        self._stream = writer.Stream(self.folder, f"events-{os.getpid()}", _about(self._offset))
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
         self._thread.start()
@@ -95,7 +98,7 @@ class Recorder:
             source.stop()
         with self._lock:
             self._flush()
-            if not self.failure and self._stream is not None:
+            if not self.failure:
                 self._guard(self._stream.close)
 
     def mark(self, name: str) -> None:
@@ -145,12 +148,7 @@ class Recorder:
     def _write(self, columns: dict[str, Any], length: int) -> None:
         if length and not self.failure:
             self.events += length
-            self._guard(lambda: self._append(self._dictionary.batch(columns, length)))
-
-    def _append(self, batch: Any) -> None:
-        if self._stream is None:
-            self._stream = writer.Stream(self.folder, f"events-{os.getpid()}", _about(self._offset))
-        self._stream.write(batch)
+            self._guard(lambda: self._stream.write(self._dictionary.batch(columns, length)))
 
     def _guard(self, write: Any) -> None:
         """A disk that is full ends the trace, never the script."""
@@ -158,8 +156,7 @@ class Recorder:
             write()
         except OSError as error:
             self.failure = f"cannot write to the trace {self.folder} any more: {error.strerror or error}"
-            if self._stream is not None:
-                self._stream.abandon()
+            self._stream.abandon()
             sys.stderr.write(f"tenure: {self.failure}; it is kept up to here, the script goes on\n")
 
     def _since(self, moment: int) -> int:
@@ -181,8 +178,7 @@ class Recorder:
             return
         sources = self._sources
         self._lock = threading.RLock()
-        if self._stream is not None:
-            self._stream.abandon()
+        self._stream.abandon()
         self._open()
         for name, source in sources.items():
             source.forked(self._rows)
