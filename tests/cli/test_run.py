@@ -216,6 +216,12 @@ def test_options_of_python_reach_the_script(tmp_path):
     assert traced == plain
 
 
+def as_from_a_shell():
+    """Signals that whoever runs the tests ignores (nohup does) are ignored by children too."""
+    for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(kind, signal.SIG_DFL)
+
+
 @pytest.mark.parametrize("torch", [True, False], ids=["recording", "waiting"])
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_signals_end_it_as_they_do(tmp_path, kind, torch):
@@ -226,7 +232,7 @@ def test_signals_end_it_as_they_do(tmp_path, kind, torch):
     script(tmp_path, text)
 
     def ended(command):
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, env=CLEAN)
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, env=CLEAN, preexec_fn=as_from_a_shell)
         assert process.stdout.readline() == b"ready\n"
         time.sleep(0.1)
         process.send_signal(kind)
@@ -253,8 +259,9 @@ raise SystemExit(12)
 """
     script(tmp_path, text)
     process = subprocess.Popen(
-        [*RUN, "--quiet", "s.py"], cwd=tmp_path, stdout=-1, stderr=-1, env=CLEAN, start_new_session=True
-    )
+        [*RUN, "--quiet", "s.py"], cwd=tmp_path, stdout=-1, stderr=-1, env=CLEAN, start_new_session=True,
+        preexec_fn=as_from_a_shell,
+    )  # fmt: skip
     assert process.stdout.readline() == b"ready\n"
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     assert process.communicate(timeout=20) == (b"saved\n", b"")

@@ -1,8 +1,10 @@
 """What a trace of torch holds, with the native recorder and with the one in Python."""
 
 import gc
-import re
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -191,44 +193,16 @@ def test_stopping_leaves_torch_as_it_was(recorder):
 
 
 def test_bytes_alive_are_what_the_profiler_counts(tmp_path):
-    """An independent account of a training run on the host, at every step."""
-    if Recorder is None or tenure.native.load("tenure_stacks", "stacks.cpp", flags=["-std=c++20"]) is None:
+    """An independent account of a training run on the host, at every step; in a process of its own."""
+    if tenure.native.load("tenure_stacks", "stacks.cpp", flags=["-std=c++20"]) is None:
         pytest.skip("the recorder in Python does not see what operations make inside themselves")
-    model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
-    optimizer = torch.optim.AdamW(model.parameters())
-    recorder = Recorder(tmp_path / "trace")
-    counted = []
-    with torch.profiler.profile(profile_memory=True) as profile:
-        recorder.start()
-        with torch.autograd.profiler.record_function("begin"):
-            pass
-        for step in range(5):
-            loss = model(torch.randn(32, 64)).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            tenure.mark(f"step {step}")
-            with torch.autograd.profiler.record_function(f"step {step}"):
-                pass
-        recorder.stop()
-    allocated = 0
-    for event in sorted(profile.profiler.kineto_results.events(), key=lambda event: event.start_ns()):
-        if event.name() == "[memory]":
-            allocated += event.nbytes()
-        elif event.name() == "begin":
-            allocated = 0
-        elif event.name().startswith("step "):
-            counted.append(allocated)
-    found = rows(recorder)
-    live, told = {}, []
-    for row in sorted(found, key=lambda row: row["time"]):
-        if row["event"] == "birth" and (row["site"] or row["op"]):  # the others were there before
-            live[row["buffer"]] = row["bytes"]
-        elif row["event"] == "end":
-            live.pop(row["buffer"], None)
-        elif row["event"] == "mark" and re.match(r"step \d", row["name"] or ""):
-            told.append(sum(live.values()))
-    assert counted and told == counted
+    program = Path(__file__).parent / "programs" / "account.py"
+    command = [sys.executable, "-W", "ignore", str(program), str(tmp_path / "trace")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    counted, told = done.stdout.splitlines()[-2:]
+    assert counted == told
+    assert "[0" not in counted
 
 
 def test_other_threads_are_seen(tmp_path):
