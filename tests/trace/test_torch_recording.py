@@ -229,6 +229,9 @@ def test_the_profiler_sees_what_it_always_sees(tmp_path):
     plain = names()
     recorder = Recorder(tmp_path / "trace")
     recorder.start()
+    if not recorder._sources["torch"].native:
+        recorder.stop()
+        pytest.skip("the recorder in Python is a dispatch mode, which profiles show")
     torch.ones(2).view(2)
     assert names() == plain
     torch.ones(2).view(2)
