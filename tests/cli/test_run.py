@@ -216,15 +216,22 @@ def test_options_of_python_reach_the_script(tmp_path):
     assert traced == plain
 
 
+@pytest.fixture
 def as_from_a_shell():
     """Signals that whoever runs the tests ignores (nohup does) are ignored by children too."""
-    for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    ignored = [
+        kind for kind in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(kind) == signal.SIG_IGN
+    ]
+    for kind in ignored:
         signal.signal(kind, signal.SIG_DFL)
+    yield
+    for kind in ignored:
+        signal.signal(kind, signal.SIG_IGN)
 
 
 @pytest.mark.parametrize("torch", [True, False], ids=["recording", "waiting"])
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
-def test_signals_end_it_as_they_do(tmp_path, kind, torch):
+def test_signals_end_it_as_they_do(tmp_path, kind, torch, as_from_a_shell):
     script(tmp_path, FAKE, "torch/__init__.py")
     text = (
         "import torch\n" if torch else ""
@@ -232,7 +239,7 @@ def test_signals_end_it_as_they_do(tmp_path, kind, torch):
     script(tmp_path, text)
 
     def ended(command):
-        process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, env=CLEAN, preexec_fn=as_from_a_shell)
+        process = subprocess.Popen(command, cwd=tmp_path, stdout=-1, stderr=-1, env=CLEAN)
         assert process.stdout.readline() == b"ready\n"
         time.sleep(0.1)
         process.send_signal(kind)
@@ -246,7 +253,7 @@ def test_signals_end_it_as_they_do(tmp_path, kind, torch):
         assert list((tmp_path / "trace").glob("events-*.arrows"))
 
 
-def test_a_handled_interrupt_is_handled_once(tmp_path):
+def test_a_handled_interrupt_is_handled_once(tmp_path, as_from_a_shell):
     text = """
 import time
 try:
@@ -259,9 +266,8 @@ raise SystemExit(12)
 """
     script(tmp_path, text)
     process = subprocess.Popen(
-        [*RUN, "--quiet", "s.py"], cwd=tmp_path, stdout=-1, stderr=-1, env=CLEAN, start_new_session=True,
-        preexec_fn=as_from_a_shell,
-    )  # fmt: skip
+        [*RUN, "--quiet", "s.py"], cwd=tmp_path, stdout=-1, stderr=-1, env=CLEAN, start_new_session=True
+    )
     assert process.stdout.readline() == b"ready\n"
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     assert process.communicate(timeout=20) == (b"saved\n", b"")
