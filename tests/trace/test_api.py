@@ -44,6 +44,24 @@ def test_an_exception_ends_the_recording_and_passes(tmp_path):
     assert events(t.path) == [("mark", "before", 0)]
 
 
+def test_a_name_that_is_no_text_is_spelled_out(tmp_path):
+    with tenure.trace(tmp_path / "t") as t:
+        tenure.mark("caf\udce9")
+        tenure.mark("after")
+    assert events(t.path) == [("mark", "caf\\udce9", 0), ("mark", "after", 0)]
+
+
+def test_a_fault_of_the_writer_ends_the_trace_and_is_told(tmp_path, capfd):
+    with tenure.trace(tmp_path / "t") as t:
+        os.close(recorder.active()._stream._file._handle)  # as if somebody closed all files, as daemons do
+        tenure.mark("lost")
+        recorder.active()._flush()
+        tenure.mark("lost too")
+    told = capfd.readouterr().err
+    assert told.count("cannot write to the trace") == 1
+    assert str(t.path) in told
+
+
 def test_two_traces_one_after_the_other(tmp_path):
     for name in ("one", "two"):
         with tenure.trace(str(tmp_path / "t")) as t:

@@ -21,6 +21,8 @@ from tenure.trace.recorder import Recorder
 
 
 class Trace:
+    is_troubled = False  # whether the recorder is expected to say that something went wrong in it
+
     def __init__(self, folder: Path) -> None:
         self.recorder = Recorder(folder / "trace")
 
@@ -32,6 +34,8 @@ class Trace:
         self.recorder.stop()
         (file,) = self.recorder.folder.glob("*.arrows")
         self.rows = pa.ipc.open_stream(file).read_all().to_pylist()
+        troubles = [row["name"] for row in self.rows if (row["name"] or "").startswith("trouble")]
+        assert bool(troubles) == self.is_troubled, troubles
         births = [row for row in self.rows if row["event"] == "birth" and row["framework"] == "tensorflow"]
         self.births = {row["buffer"]: row for row in births}
         self.ends = {row["buffer"]: row for row in self.rows if row["event"] == "end"}
@@ -256,6 +260,7 @@ def test_an_error_in_an_operation_is_the_users(trace):
 
 
 def test_a_failing_recorder_does_not_fail_the_user(trace, monkeypatch):
+    trace.is_troubled = True
     x = tf.ones(3)
     with trace:
         monkeypatch.setattr(trace.recorder._sources["tensorflow"], "_operation", None)

@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def findings(folder: Path) -> list[dict[str, Any]]:
-    """All findings of a run, each as the JSON object of its kind."""
+    """All findings of a run, each as the JSON object of its kind: none, as there is no analysis yet that makes any."""
     return []
 
 

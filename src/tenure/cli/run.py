@@ -25,7 +25,11 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.usage = _USAGE
     parser.add_argument("-o", "--output", metavar="FOLDER", help="where the trace goes (default: tenure-SCRIPT)")
     parser.add_argument("--steps", metavar="N", type=_count, help="record N steps only; the script goes on")
-    parser.add_argument("--findings", metavar="FILE", help="write all findings of the run to FILE, as a JSON array")
+    parser.add_argument(
+        "--findings",
+        metavar="FILE",
+        help="write all findings of the run to FILE, as a JSON array (so far no analysis makes any: it is empty)",
+    )
     parser.add_argument("--quiet", action="store_true", help="say nothing")
     parser.add_argument("-m", metavar="MODULE", help="run a module, as `python -m MODULE` does")
 

@@ -139,6 +139,9 @@ class Sink(Protocol):
     def step(self, number: int | None = None) -> None:
         """A training step is done, as the framework's own training loop shows."""
 
+    def trouble(self, text: str) -> None:
+        """Something went wrong in the recorder: the trace says so, once for each text, and the program goes on."""
+
 
 class Source(Protocol):
     """A framework's recorder."""

@@ -19,7 +19,7 @@ def trace(path: str | os.PathLike[str] | None = None, *, steps: int | None = Non
     Example:
         with tenure.trace("my-trace") as t:
             train()
-        print(tenure.load(t.path).peak())
+        print(tenure.load(t.path).buffers())
 
     Arguments:
         path: the folder of the trace; an older trace in it is replaced. Default: `tenure-<script>`, and a number

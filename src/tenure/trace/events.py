@@ -68,7 +68,9 @@ class Words:
 
         known = 0 if self._array is None else len(self._array)
         if self._array is None or known < len(self._numbers):
-            fresh = pa.array(list(self._numbers)[known:], pa.string())
+            # A file's name need not be text: what UTF-8 cannot say is spelled out.
+            texts = [word.encode(errors="backslashreplace").decode() for word in list(self._numbers)[known:]]
+            fresh = pa.array(texts, pa.string())
             self._array = fresh if self._array is None else pa.concat_arrays([self._array, fresh])
         return self._array
 

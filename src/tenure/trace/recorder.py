@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +95,11 @@ class Recorder:
         regions.on_scope.remove(self._in_scope)
         regions.on_end.remove(self._ending)
         imports.forget(self._watch)
-        for source in self._sources.values():
+        for source in self._sources.values() if not self.failure else ():
             source.stop()
         with self._lock:
             self._flush()
-            if not self.failure:
-                self._guard(self._stream.close)
+            self._guard(self._stream.close)
 
     def mark(self, name: str) -> None:
         """Note a moment by name."""
@@ -134,11 +134,14 @@ class Recorder:
         return self.step, None if region is None else region.name
 
     def _run(self) -> None:
-        while not self._stopping.wait(_INTERVAL):
+        while not self._stopping.wait(_INTERVAL) and not self.failure:
             with self._lock:
                 self._flush()
 
     def _flush(self) -> None:
+        self._guard(self._write_all)
+
+    def _write_all(self) -> None:
         for name, source in list(self._sources.items()):
             columns = source.drain()
             if columns is not None:
@@ -148,15 +151,20 @@ class Recorder:
     def _write(self, columns: dict[str, Any], length: int) -> None:
         if length and not self.failure:
             self.events += length
-            self._guard(lambda: self._stream.write(self._dictionary.batch(columns, length)))
+            self._stream.write(self._dictionary.batch(columns, length))
 
-    def _guard(self, write: Any) -> None:
-        """A disk that is full ends the trace, never the script."""
+    def _guard(self, write: Callable[[], None]) -> None:
+        """A disk that is full, or a fault of ours, ends the trace, never the script."""
+        if self.failure:
+            return
         try:
             write()
-        except OSError as error:
-            self.failure = f"cannot write to the trace {self.folder} any more: {error.strerror or error}"
+        except Exception as error:  # noqa: BLE001 - told below, whatever it is
+            why = error.strerror or error if isinstance(error, OSError) else repr(error)
+            self.failure = f"cannot write to the trace {self.folder} any more: {why}"
             self._stream.abandon()
+            for source in self._sources.values():  # nobody reads any more what they would keep
+                source.stop()
             sys.stderr.write(f"tenure: {self.failure}; it is kept up to here, the script goes on\n")
 
     def _since(self, moment: int) -> int:
@@ -174,12 +182,19 @@ class Recorder:
 
     def _forked(self) -> None:
         """In a child made by fork: the parent's stream and thread are not ours."""
+        global _active
         if _active is not self:
             return
         sources = self._sources
         self._lock = threading.RLock()
         self._stream.abandon()
-        self._open()
+        try:
+            self._open()
+        except OSError:  # the parent, which writes to the same place, says it
+            _active = None
+            for source in sources.values():
+                source.stop()
+            return
         for name, source in sources.items():
             source.forked(self._rows)
             self._sources[name] = source

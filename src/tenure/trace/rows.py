@@ -24,6 +24,7 @@ _BIRTH, _USE, _END, _KIND = (EVENTS.index(name) for name in ("birth", "use", "en
 _FIELDS = ("event", "time", "buffer", "bytes", "step", "thread", "scope", "what", "stack", "uses", "last_use", "last_op", "last_stack")  # fmt: skip
 _WIDTH = len(_FIELDS)
 _WHAT = ("framework", "device", "shape", "dtype", "op", "kind", "cause", "name")
+_TROUBLES = 20  # told at most
 _NONE = -1  # in columns of numbers; words begin at 1, and 0 is none
 
 
@@ -55,6 +56,7 @@ class Rows:
         self._used: set[int] = set()
         self._ids = itertools.count(_FIRST)
         self._threads: dict[int, str] = {}
+        self._troubles: set[str] = set()
         self._whats, self._stacks, self._scopes, self._ops = (_Words() for _ in range(4))
 
     def born(
@@ -103,6 +105,12 @@ class Rows:
     def step(self, number: int | None = None) -> None:
         """A training step is done."""
         self._stepped(number)
+
+    def trouble(self, text: str) -> None:
+        """Something went wrong in a recorder."""
+        if text not in self._troubles and len(self._troubles) < _TROUBLES:
+            self._troubles.add(text)
+            self.note("mark", f"trouble: {text}")
 
     def note(self, event: str, name: str | None = None) -> None:
         """A step or a mark of the user's."""

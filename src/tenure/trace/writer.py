@@ -49,9 +49,9 @@ class Stream:
 
     def abandon(self) -> None:
         """Close the files as they are, whatever is still in them."""
-        self._file.close()
-        with contextlib.suppress(OSError):
-            self._sums.close()
+        for file in (self._file, self._sums):
+            with contextlib.suppress(OSError):  # that it cannot be written any more is why it is abandoned
+                file.close()
 
 
 def _new_file(folder: Path, name: str) -> tuple[Path, _Summing]:

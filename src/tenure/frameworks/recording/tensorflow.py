@@ -182,10 +182,16 @@ class Tensorflow:
         """After an operation. TensorFlow would raise into the user's code what is raised in here."""
         if graph is not None or self._sink is None:
             return
+        self._safely(self._operation, op, inputs, outputs)
+
+    def _safely(self, call: Callable[..., None], *args: Any) -> None:
+        """What goes wrong in a recorder is no business of the user's code; the trace says it."""
+        sink = self._sink
         try:
-            self._operation(op, inputs, outputs)
-        except Exception:  # noqa: BLE001
-            return
+            call(*args)
+        except Exception as error:  # noqa: BLE001
+            if sink is not None:
+                sink.trouble(f"recording tensorflow: {error!r}")
 
     def _operation(self, op: Any, inputs: Any, outputs: Any) -> None:
         number = self._ops.get(op)
@@ -302,7 +308,7 @@ class Tensorflow:
             tensor = original(value, ctx, dtype)
             if self._sink is not None and tensor is not value and id(tensor) not in self._handles:
                 kind = _INPUT if isinstance(value, numpy.ndarray) else _CONSTANT
-                _quietly(self._birth, tensor, -1, self._capture(), kind, monotonic_ns())
+                self._safely(self._birth, tensor, -1, self._capture(), kind, monotonic_ns())
             return tensor
 
         return convert_to_eager_tensor
@@ -311,7 +317,7 @@ class Tensorflow:
         def __init__(variable: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(variable, *args, **kwargs)
             if self._sink is not None:
-                _quietly(self._variable, variable)
+                self._safely(self._variable, variable)
 
         return __init__
 
@@ -319,7 +325,7 @@ class Tensorflow:
         def gradient(tape: Any, *args: Any, **kwargs: Any) -> Any:
             found = original(tape, *args, **kwargs)
             if self._sink is not None:
-                _quietly(self._are_gradients, found)
+                self._safely(self._are_gradients, found)
             return found
 
         return gradient
@@ -362,7 +368,7 @@ class Tensorflow:
             finally:
                 self._inside.optimizer = deep
             if not deep:
-                _quietly(self._applied, id(optimizer))
+                self._safely(self._applied, id(optimizer))
             return result
 
         return apply
@@ -400,11 +406,3 @@ class Tensorflow:
     def _step(self) -> None:
         if self._sink is not None:
             self._sink.step()
-
-
-def _quietly(call: Callable[..., None], *args: Any) -> None:
-    """What goes wrong in a recorder is no business of the user's code."""
-    try:
-        call(*args)
-    except Exception:  # noqa: BLE001
-        return
