@@ -1,0 +1,7 @@
+"""A tensor made in inference mode is used where autograd records."""
+
+from __future__ import annotations
+
+from tenure.faults.base import Fault
+
+FAULT = Fault("TN212", "inference-tensor-in-autograd", __doc__)

@@ -1,0 +1,88 @@
+"""Findings as SARIF 2.1.0, which code scanning services read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tenure
+from tenure.faults import FAULTS
+from tenure.findings import Edit, Finding, Place
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {"error": "error", "warning": "warning", "advice": "note"}
+
+
+def render(findings: Sequence[Finding]) -> str:
+    """One run with the rules that are named in it."""
+    codes = sorted({finding.code for finding in findings})
+    driver = {
+        "name": "tenure",
+        "version": tenure.__version__,
+        "rules": [_rule(code) for code in codes],
+    }
+    results = [_result(finding, codes) for finding in findings]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, default=str) + "\n"
+
+
+def _rule(code: str) -> dict[str, Any]:
+    fault = FAULTS[code]
+    return {
+        "id": code,
+        "name": fault.name,
+        "shortDescription": {"text": fault.title},
+        "fullDescription": {"text": fault.page.strip()},
+        "defaultConfiguration": {"level": _LEVELS[fault.severity]},
+    }
+
+
+def _result(finding: Finding, codes: Sequence[str]) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": codes.index(finding.code),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": finding.message + (f"\n{finding.fix.message}" if finding.fix else "")},
+        "properties": {"certain": finding.certain, "evidence": dict(finding.evidence)},
+    }
+    if finding.main:
+        told["locations"] = [_location(finding.main)]
+    if finding.places:
+        told["relatedLocations"] = [{**_location(place), "message": {"text": place.role}} for place in finding.places]
+    if finding.fix and finding.fix.edits:
+        told["fixes"] = [_fix(finding.fix.message, finding.fix.edits)]
+    return told
+
+
+def _uri(file: str) -> str:
+    path = Path(file)
+    try:
+        return path.absolute().relative_to(Path.cwd()).as_posix()
+    except (ValueError, OSError):
+        return path.absolute().as_uri() if not file.startswith("<") else file.strip("<>")
+
+
+def _location(place: Place) -> dict[str, Any]:
+    region: dict[str, Any] = {"startLine": max(1, place.line)}
+    if place.column:
+        region["startColumn"] = place.column
+    if place.text:
+        region["snippet"] = {"text": place.text}
+    return {"physicalLocation": {"artifactLocation": {"uri": _uri(place.file)}, "region": region}}
+
+
+def _fix(message: str, edits: Sequence[Edit]) -> dict[str, Any]:
+    changes: dict[str, list[dict[str, Any]]] = {}
+    for edit in edits:
+        region = {
+            "startLine": edit.start[0],
+            "startColumn": edit.start[1],
+            "endLine": edit.end[0],
+            "endColumn": edit.end[1],
+        }
+        replacement = {"deletedRegion": region, "insertedContent": {"text": edit.text}}
+        changes.setdefault(edit.file, []).append(replacement)
+    told = [{"artifactLocation": {"uri": _uri(file)}, "replacements": parts} for file, parts in changes.items()]
+    return {"description": {"text": message}, "artifactChanges": told}
