@@ -33,11 +33,21 @@ LAYERS = {
     "frameworks": {"model", "errors", "native", "sites", "frames", "heap", "references", "stacks"},
     "findings": {"model"},
     "faults": {"model", "findings", "sites"},  # rules get what they look at as arguments; its types they may name
-    "analysis": {"model", "errors", "sites", "frames", "references", "frameworks", "lifetime"},
+    "analysis": {
+        "model",
+        "errors",
+        "sites",
+        "frames",
+        "references",
+        "frameworks",
+        "lifetime",
+        "trace",
+    },  # but holders/, which lifetime uses, looks at none of these two
     "lifetime": {"model", "errors", "native", "sites", "frameworks", "analysis"},
-    "trace": {"model", "errors", "native", "sites", "stacks", "frameworks", "lifetime"},
+    "trace": {"model", "errors", "findings", "native", "sites", "stacks", "frameworks", "lifetime"},
     "check": {"model", "errors", "findings", "faults"},
     "explain": {"model", "errors", "findings", "faults", "sites", "frames", "frameworks", "trace", "views"},
+    "traces": {"model", "errors", "findings", "faults", "trace", "analysis", "views"},
     "views": {"model", "errors", "findings", "faults", "sites", "trace", "analysis"},
     "cli": {
         "model",

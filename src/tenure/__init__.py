@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from tenure.trace.api import mark as mark
     from tenure.trace.api import step as step
     from tenure.trace.api import trace as trace
-    from tenure.trace.reader import Trace as Trace
-    from tenure.trace.reader import load as load
+    from tenure.traces import Trace as Trace
+    from tenure.traces import load as load
 
 __version__ = "0.1.0"
 
@@ -49,7 +49,7 @@ _HOMES = {
     "lifetime.scope": ("Scope", "adopt", "carry", "keep", "scope"),
     "model": ("Holder", "Link", "Memory", "Remains", "Remnant", "Site", "TensorInfo", "Usage"),
     "trace.api": ("mark", "step", "trace"),
-    "trace.reader": ("Trace", "load"),
+    "traces": ("Trace", "load"),
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)  # noqa: PLE0605 - a list, made of the table
 

@@ -28,7 +28,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--findings",
         metavar="FILE",
-        help="write all findings of the run to FILE, as a JSON array (so far no analysis makes any: it is empty)",
+        help="write all findings of the run to FILE, as a JSON array",
     )
     parser.add_argument("--quiet", action="store_true", help="say nothing")
     parser.add_argument("-m", metavar="MODULE", help="run a module, as `python -m MODULE` does")

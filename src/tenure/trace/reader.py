@@ -34,7 +34,7 @@ _AFTER = """
 _AT_TIME = "select process, timestamptz '{}' as moment from events group by process"
 
 
-def load(path: str | PathLike[str]) -> Trace:
+def load(path: str | PathLike[str]) -> Recorded:
     """Open a trace: its folder, or the stream of one process. Raises `TraceError` for what is none, or is damaged."""
     place = Path(path)
     try:
@@ -48,7 +48,7 @@ def load(path: str | PathLike[str]) -> Trace:
     streams = [stream for file in files if (stream := open_stream(file, notes)) is not None]
     if not streams:
         raise TraceError(f"{place} holds no events: its process ended before it could write any; record anew")
-    return Trace(place, meta, _numbered(streams), notes)
+    return Recorded(place, meta, _numbered(streams), notes)
 
 
 def _files(place: Path) -> list[Path]:
@@ -103,23 +103,23 @@ def _numbered(streams: Sequence[Stream]) -> list[Stream]:
     return found
 
 
-class Trace:
-    """What happened to buffers in one run. Tables are Arrow's; the columns are told in docs/trace-format.md."""
+class Recorded:
+    """What happened to buffers in one run, as tables. Tables are Arrow's; the columns are told in docs/trace-format.md."""
 
     def __init__(self, path: Path, meta: dict[str, Any], streams: Sequence[Stream], notes: Sequence[str]) -> None:
         self.path = path
         self.meta = meta
         self.notes = tuple(notes)
-        self._streams = tuple(streams)
+        self.streams = tuple(streams)
 
     @property
     def processes(self) -> tuple[Process, ...]:
         """The processes that wrote, in the order of their files."""
-        return tuple(stream.process for stream in self._streams)
+        return tuple(stream.process for stream in self.streams)
 
     def __repr__(self) -> str:
         events = sum(process.events for process in self.processes)
-        return f"<Trace {self.path}: {len(self.processes)} processes, {events:,} events>"
+        return f"<{type(self).__name__} {self.path}: {len(self.processes)} processes, {events:,} events>"
 
     def events(self, columns: Sequence[str] | None = None) -> Any:
         """All events as an Arrow `RecordBatchReader`, one process after another; `read_all()` makes a table of it.
@@ -137,12 +137,12 @@ class Trace:
         return reader((batch.select(chosen) for batch in self._batches(chosen)), narrow)
 
     def _batches(self, columns: Sequence[str]) -> Iterator[Any]:
-        for stream in self._streams:
+        for stream in self.streams:
             yield from stream.read(columns)
 
     def database(self) -> Database:
         """DuckDB over this trace, for several queries: `with trace.database() as db: db.run(…)`."""
-        return Database(self._streams)
+        return Database(self.streams)
 
     def sql(self, query: str) -> Any:
         """The answer of DuckDB to a query over the views `events`, `buffers`, `steps` and `live`, as an Arrow table."""

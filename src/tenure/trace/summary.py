@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tenure.trace.database import CHOSEN, Database
-from tenure.trace.reader import Trace
+from tenure.trace.reader import Recorded
 from tenure.trace.streams import Process
 
 POINTS = 60  # of the curve
@@ -101,7 +101,7 @@ class Summary:
     notes: tuple[str, ...]
 
 
-def summary(trace: Trace) -> Summary:
+def summary(trace: Recorded) -> Summary:
     """Look at the whole trace, three times over its events."""
     with trace.database() as db:
         (ends,) = db.run(_ENDS).to_pylist()

@@ -111,7 +111,7 @@ def prepare(folder: Path) -> None:
     """Make the folder of a new trace, with its description; a folder that holds other things is left alone."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        strange = [path.name for path in folder.iterdir() if path.suffix not in (".arrows", ".sums", ".json")]
+        strange = [path.name for path in folder.iterdir() if path.suffix not in (".arrows", ".sums", ".json", ".jsonl")]
         if strange:
             raise TraceError(f"{folder} is no place for a trace: it holds {strange[0]}; name a new folder")
         for old in folder.iterdir():
