@@ -15,6 +15,7 @@ FRAMEWORKS = ("torch", "tensorflow", "jax", "numpy")
 PUBLIC = {
     "scope", "keep", "adopt", "carry", "dispose", "remains", "holders", "info", "memory", "own",
     "trace", "step", "mark", "load", "Trace",
+    "explain", "install", "uninstall",
     "TenureError", "TensorReleased", "ScopeError", "CapExceeded", "TraceError", "Unsupported",
     "Owned", "Scope", "Holder", "Link", "Memory", "Remains", "Remnant", "Site", "TensorInfo", "Usage",
 }  # fmt: skip
@@ -45,6 +46,7 @@ LAYERS = {
     },  # but holders/, which lifetime uses, looks at none of these two
     "lifetime": {"model", "errors", "native", "sites", "frameworks", "analysis"},
     "trace": {"model", "errors", "findings", "native", "sites", "stacks", "frameworks", "lifetime"},
+    "watch": {"model", "stacks", "frameworks", "analysis", "trace"},
     "check": {"model", "errors", "findings", "faults"},
     "explain": {"model", "errors", "findings", "faults", "sites", "frames", "frameworks", "trace", "views"},
     "traces": {"model", "errors", "findings", "faults", "trace", "analysis", "views"},

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from tenure.errors import TenureError as TenureError
     from tenure.errors import TraceError as TraceError
     from tenure.errors import Unsupported as Unsupported
+    from tenure.explain.api import explain as explain
+    from tenure.explain.hook import install as install
+    from tenure.explain.hook import uninstall as uninstall
     from tenure.lifetime.dispose import dispose as dispose
     from tenure.lifetime.dispose import remains as remains
     from tenure.lifetime.look import holders as holders
@@ -43,6 +46,8 @@ __version__ = "0.1.0"
 # The same list once more, read when a name is first asked for: `import tenure` must cost next to nothing.
 _HOMES = {
     "errors": ("CapExceeded", "ScopeError", "TensorReleased", "TenureError", "TraceError", "Unsupported"),
+    "explain.api": ("explain",),
+    "explain.hook": ("install", "uninstall"),
     "lifetime.dispose": ("dispose", "remains"),
     "lifetime.look": ("holders", "info", "memory"),
     "lifetime.own": ("Owned", "own"),

@@ -15,6 +15,7 @@ from tenure.errors import TenureError
 # One verb is one file here, and one line.
 VERBS = (
     "run",
+    "explain",
     "report",
     "sql",
     "doctor",

@@ -58,7 +58,8 @@ def run(options: argparse.Namespace) -> int:
     folder = api.unused(name) if options.output is None else Path(options.output).absolute()
     writer.prepare(folder)
     environment = os.environ | {autostart.TRACE: str(folder)}
-    environment |= autostart.run(steps=options.steps, quiet=options.quiet, after=_after(folder, findings, options))
+    after = _after(folder, findings, options)
+    environment |= autostart.run(steps=options.steps, quiet=options.quiet, after=after, watch="tenure.explain.uncaught")
     if not _is_installed():
         shim = str(Path(autostart.__file__).parent / "site")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (shim, os.environ.get("PYTHONPATH"))))

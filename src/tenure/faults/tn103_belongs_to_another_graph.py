@@ -2,6 +2,43 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN103", "belongs-to-another-graph", __doc__)
+
+_SAYS = (
+    r"is not an element of this graph|must be from the same graph as|does not belong to the same graph"
+    r"|is not from the (?:passed-in|same) graph|from a different graph"
+    r"|Input \d+ of node .* was passed .* from a different|from different graphs"
+)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A tensor, operation or variable of one graph, used with another."""
+    said = raised.says(_SAYS, "ValueError", "TypeError", "RuntimeError")
+    if not said and not (raised.says("The Session graph is empty") and raised.graphs.is_graph_mode):
+        return None
+    graphs = raised.graphs
+    threaded = any(frame.file.endswith(("threading.py", "concurrent/futures/thread.py")) for frame in raised.stack)
+    why = "A tensor can only be used with the graph that it was built in, and by sessions of that graph."
+    if threaded:
+        why += " The default graph belongs to a thread: in this one it is another, empty graph."
+    elif not said:
+        why += " This session was opened on another graph, which is empty."
+    return FAULT.finding(
+        f"{graphs.tensor} belongs to another graph than the one it is used with",
+        [*graphs.births, *graphs.graph_places, *raised.use],
+        reason=why,
+        fix=Fix(
+            "remember the graph that the tensor was built in, and open the session on it: "
+            "tf.compat.v1.Session(graph=graph); build what belongs together inside one `with graph.as_default():`"
+        ),
+        certain=bool(said),
+    )

@@ -2,6 +2,35 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN104", "graph-was-reset", __doc__)
+
+_SAYS = (
+    r"is not an element of this graph|must be from the same graph as|does not belong to the same graph"
+    r"|is not from the (?:passed-in|same) graph|from a different graph"
+    r"|Input \d+ of node .* was passed .* from a different|from different graphs"
+)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A tensor of the default graph from before `reset_default_graph` (or Keras' `clear_session`)."""
+    said = raised.says(_SAYS, "ValueError", "TypeError", "RuntimeError") or raised.says("The Session graph is empty")
+    resets = raised.graphs.resets if said else []
+    if not resets or not (raised.graphs.births or raised.graphs.is_graph_mode):
+        return None
+    return FAULT.finding(
+        f"{raised.graphs.tensor} was built in the default graph that was reset since",
+        [*raised.graphs.births, *resets, *raised.use],
+        reason="reset_default_graph() puts a new, empty graph in the place of the default one. "
+        "Tensors that were built before stay in the old graph, and no later session or operation can use them.",
+        fix=Fix("build the tensor again after the reset, inside the function that builds the rest of the graph"),
+        certain=False,
+    )

@@ -2,6 +2,57 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN105", "symbolic-value-read", __doc__)
+
+_TF = (
+    r"'(?:SymbolicTensor|Tensor)' object has no attribute '(?:numpy|item)'"
+    r"|Cannot convert a symbolic (?:tf\.)?Tensor"
+    r"|Using a symbolic `?tf\.Tensor`? as a Python|using a `tf\.Tensor` as a Python `bool` is not allowed"
+    r"|Iterating over a symbolic `?tf\.Tensor`?|iterating over `tf\.Tensor` is not allowed"
+    r"|NumPy (?:behavior|conversion).*symbolic|numpy\(\) is only available when eager execution is enabled"
+    r"|Tensor\.numpy\(\) is not supported in graph mode|int\(\) argument must be .* not '(?:Symbolic)?Tensor'"
+    r"|'(?:SymbolicTensor|Tensor)' object cannot be interpreted as an integer"
+)
+_JAX = (
+    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError",
+    "ConcretizationTypeError", "NonConcreteBooleanIndexError",
+)  # fmt: skip
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A symbolic value whose number is asked for while its function is still being traced."""
+    if raised.kind in _JAX or raised.says("Abstract tracer value encountered where concrete value is expected"):
+        return _found(raised, "jax", "a tracer") if raised.leak is None else None
+    if not raised.says(_TF):
+        return None
+    is_graph = raised.in_trace or raised.graphs.is_graph_mode
+    return _found(raised, "tensorflow", "a symbolic tensor") if is_graph else None
+
+
+def _found(raised: Raised, framework: str, what: str) -> Finding:
+    jax = framework == "jax"
+    return FAULT.finding(
+        f"the value of {what} is asked for while its function is being traced: it has none yet",
+        raised.use,
+        reason=(
+            "Under jit, grad or vmap the arguments stand for values that come later; `if`, float(), int() and numpy need "
+            "them now."
+            if jax
+            else "In a tf.function, in Dataset.map and in a graph, tensors stand for values that come later; "
+            ".numpy(), `if` without AutoGraph, and NumPy functions need them now."
+        ),
+        fix=Fix(
+            "use jnp.where or lax.cond for the choice, make the argument static (static_argnums), or read the value outside"
+            if jax
+            else "use TensorFlow's own operation, wrap the Python function with tf.py_function, or read the value outside"
+        ),
+    )

@@ -2,6 +2,38 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN107", "variable-in-traced-function", __doc__)
+
+_SAYS = (
+    r"tf\.function only supports singleton tf\.Variables created on the first call"
+    r"|tf\.function-decorated function tried to create variables on non-first call"
+    r"|Creating variables on a non-first call|created on a non-first call"
+    r"|Variables? .* (?:was|were) created inside a (?:tf\.function|function) (?:that|which)"
+    r"|Tensor-typed variable initializers must either be wrapped in an init_scope"
+    r"|Unable to lift tensor .* because it depends transitively on placeholder"
+)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A variable that a traced function makes anew on a later trace."""
+    if not raised.says(_SAYS, "ValueError", "UnliftableError", "RuntimeError"):
+        return None
+    return FAULT.finding(
+        "a tf.Variable is created inside a traced function on a call that is not its first",
+        raised.use,
+        reason="A variable lives across calls, so a tf.function may create it only once, while it is traced first. "
+        "Another model, optimizer or argument makes it trace again, and then it would create a second one.",
+        fix=Fix(
+            "create the variable before the tf.function is called (build the model and the optimizer first), keep it on "
+            "the object, or wrap a tf.function for each model: step = tf.function(make_step(model))"
+        ),
+    )

@@ -2,6 +2,60 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN109", "wrapper-escapes", __doc__)
+
+_VMAP = (
+    r"escaped from inside a function being vmapped|tensor may have escaped"
+    r"|(?:BatchedTensorImpl|BatchRules|functorch|TensorWrapper|DynamicLayer).*INTERNAL ASSERT|INTERNAL ASSERT.*(?:Batched|functorch|TensorWrapper|DynamicLayer)"
+    r"|maybeCurrentDynamicLayer|at::functorch|dead (?:TensorWrapper|wrapper)|GradTrackingTensor.*no longer"
+    r"|Cannot access data pointer of Tensor that doesn't have storage"
+)
+_FAKE = (
+    r"SymFloat|SymInt(?!eger)|SymBool|FakeTensor|[Ff]ake [Mm]ode|fake tensors?\b|FunctionalTensor"
+    r"|Could not (?:guard on|extract specialized).*data-dependent|data-dependent expression"
+    r"|with symbolic sizes/strides|Proxy(?:Tensor)?\b.*(?:leak|escape)|aten\._local_scalar_dense"
+)
+_COMPILING = ("torch/export/", "torch/_dynamo/", "torch/_inductor/", "torch/_export/", "torch/fx/experimental/proxy")
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A tensor of vmap, torch.export, torch.compile or FakeTensorMode that was kept and used outside."""
+    kind = "vmap" if raised.says(_VMAP, "RuntimeError", "ValueError") else ""
+    if not kind and raised.says(_FAKE) and raised.kind not in ("ModuleNotFoundError", "ImportError", "NameError"):
+        # While exporting or compiling itself, such words are about the program, not about a tensor that got out.
+        inside = any(part in frame.file.replace("\\", "/") for frame in raised.frames for part in _COMPILING)
+        kind = "" if inside else "fake"
+    if not kind:
+        return None
+    escape = raised.escape()
+    made = raised.calls(
+        "birth", *(("vmap", "functional_call") if kind == "vmap" else ("export", "FakeTensorMode", "make_fx"))
+    )
+    return FAULT.finding(
+        "a tensor from inside torch.vmap got out of the vmapped function and is used outside of it"
+        if kind == "vmap"
+        else "a FakeTensor, which has a shape and no data, got out of torch.export or torch.compile",
+        [*([escape.place] if escape else []), *made[:1], *raised.use],
+        reason=(
+            "Inside vmap a tensor is a wrapper that stands for one sample of the batch. It ends with the call of vmap."
+            if kind == "vmap"
+            else "torch.export and torch.compile run the Python code on fake tensors. What that code keeps in a global, a cache "
+            "or an attribute is fake too, and stays so."
+        )
+        + (f" `{escape.target}` kept one." if escape else ""),
+        fix=Fix(
+            "return the value from the function that is vmapped, and use what vmap returns"
+            if kind == "vmap"
+            else "fill the cache before exporting, keep nothing while torch.compiler.is_compiling(), or register the tensor as a buffer"
+        ),
+        certain=escape is None,
+    )

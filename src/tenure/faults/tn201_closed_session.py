@@ -2,6 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN201", "closed-session", __doc__)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A session that was closed, by its `with`, by close(), or by Keras."""
+    if not raised.says(
+        r"Attempted to use a closed Session|Session has been closed|RuntimeError: Session is closed"
+    ) and (raised.kind != "SessionClosed"):
+        return None
+    closings = raised.graphs.closings()
+    opened = raised.graphs.session()
+    name = opened[2] if opened and opened[2] else "the session"
+    named = f"`{name}`" if name != "the session" else name
+    is_with = bool(closings) and "with " in closings[0].text
+    return FAULT.finding(
+        f"{named} is used after it was closed",
+        [*closings, *raised.use],
+        reason=(
+            "The `with` block closes the session when it is left; the name stays, the session does not."
+            if is_with
+            else "close() ends a session for everybody who has it, in this thread or another."
+        )
+        + " The tensors are not gone: they belong to the graph, and any session of that graph can run them.",
+        fix=Fix(
+            f"move this line into the `with` block that opens {named}, or open a new session (variables start anew in it)"
+            if is_with
+            else f"close {named} behind its last use, or open a new session for this line"
+        ),
+        certain=bool(closings),
+    )

@@ -2,6 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN202", "eager-tensor-in-session", __doc__)
+
+_EMPTY = r"The Session graph is empty"
+_OTHER = (
+    r"Attempting to capture an EagerTensor without building a function"
+    r"|Fetch argument .*(?:EagerTensor|numpy=).*has invalid type|Tensors? .*EagerTensor.*(?:not an element|is not supported)"
+    r"|The value of a feed cannot be a tf\.Tensor object|Cannot use an eager tensor"
+    r"|global_variables_initializer.*eager|tf\.(?:placeholder|compat\.v1\.placeholder)\(\) is not compatible with eager execution"
+    r"|(?:Optimizer|minimize|tf\.gradients|get_variable|Session).{0,80}(?:not (?:supported|compatible)).{0,40}eager execution"
+)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A session over eager tensors: its graph has nothing in it."""
+    empty = raised.says(_EMPTY)
+    if not (empty and not raised.graphs.is_graph_mode) and not raised.says(_OTHER):
+        return None
+    return FAULT.finding(
+        "the tensors here are eager: they have their values already, and the session's graph is empty"
+        if empty
+        else "an eager tensor is used where a tensor of a graph is needed",
+        [*raised.graphs.births, *raised.use],
+        reason="TensorFlow 2 runs operations at once. A Session runs a graph, and in a program that runs eagerly nothing was "
+        "put into it. The tensor is not out of scope and was not freed: it never was in that graph.",
+        fix=Fix(
+            "drop the session and read the value with .numpy(); or build the tensors inside `with tf.Graph().as_default():` "
+            "(or after tf.compat.v1.disable_eager_execution(), at the start of the program) and run them there"
+        ),
+        certain=bool(empty),
+    )

@@ -2,6 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN203", "no-default-session", __doc__)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """eval() or run() of a tensor or operation where no session is the default one."""
+    if not raised.says(
+        r"No default\s+session is registered|default session (?:must|should) be|Either session argument should be provided"
+    ):
+        return None
+    session = raised.graphs.session() or (None, None, "sess")
+    return FAULT.finding(
+        "eval() or run() is called on a tensor where no session is the default",
+        [*raised.graphs.births, *raised.graphs.graph_places, *raised.use],
+        reason="A session is the default one only inside its own `with` block, and only in that thread. "
+        "One that was made by an assignment is open, but is nobody's default.",
+        fix=Fix(
+            f"name the session: eval(session={session[2] or 'sess'}), or put the line into `with {session[2] or 'sess'}.as_default():`"
+        ),
+    )

@@ -2,6 +2,45 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN207", "donated-buffer", __doc__)
+
+_TWICE = r"donate the same buffer twice|donate a buffer which is also used by the same call|Donation requested for (?:invalid )?buffer"
+_GONE = (
+    r"Array has (?:already )?been deleted|deleted or donated|donated or deleted|called on deleted (?:or donated )?(?:buffer|array)"
+    r"|[Bb]uffer has been donated"
+)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A buffer that was given to a jitted function with donate_argnums and is used again."""
+    twice = raised.says(_TWICE)
+    if not twice and not raised.says(_GONE):
+        return None
+    donations = raised.endings.donations
+    if not twice and (not donations or raised.endings.deletions):
+        return None
+    names = raised.endings.names
+    what = f"`{names[0]}`" if names else "an array"
+    if twice:
+        message = "one buffer is donated twice in one call, or donated and used in it: two arguments share it"
+        fix = "copy it where the second of them is made (jax.tree.map(jnp.copy, tree)), so that each argument has its own buffer"
+    else:
+        message = f"{what} was donated to a jitted function and is used again"
+        fix = "use what the call returns (x = f(x)), keep a copy before the call (jnp.copy, jax.device_get), or do not donate it"
+    return FAULT.finding(
+        message,
+        [*raised.endings.births, *donations[:2], *raised.use],
+        reason="donate_argnums lets XLA write the result into the argument's memory, so the argument is deleted by the call. "
+        "jnp.asarray, x[:] and an identity tree.map give no copy: what they return is deleted with it.",
+        fix=Fix(fix),
+        certain=bool(twice) or bool(donations),
+    )

@@ -2,6 +2,53 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN208", "freed-graph", __doc__)
+
+_AGAIN = r"Trying to backward through the graph a second time|saved (?:tensors|intermediate values|variables).* (?:have already been|after it has been) freed|already been freed"
+_DONATED = r"compiled with non-empty donated buffers"
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A backward pass over a graph whose saved tensors an earlier backward pass has freed."""
+    donated = raised.says(_DONATED)
+    if not donated and not raised.says(_AGAIN, "RuntimeError"):
+        return None
+    shared, earlier = raised.autograd.backwards
+    names = ", ".join(f"`{name}`" for name in shared.names) if shared else ""
+    if donated:
+        message = "a compiled backward pass was asked to keep its graph, but its buffers are donated"
+        why = "torch.compile frees the saved tensors of a backward pass that was compiled without retain_graph while it runs."
+        fix = "add the losses and call backward() once; or set torch._functorch.config.donated_buffer = False"
+    else:
+        message = "this backward pass goes through a graph that an earlier one has freed"
+        message += f", by way of {names}" if names else ""
+        why = "backward() frees what the graph saved, as it goes. "
+        why += "The part that both passes share was gone when the second one came to it."
+        fix = _repair(raised, names, bool(earlier))
+    return FAULT.finding(
+        message,
+        [*(shared.places if shared else []), *earlier, *raised.use],
+        reason=why,
+        fix=Fix(fix),
+        certain=True,
+    )
+
+
+def _repair(raised: Raised, names: str, several: bool) -> str:
+    if several:
+        return (
+            "add the losses and call backward() once, or detach what the second one should not reach"
+            + (f" ({names}.detach())" if names.count("`") == 2 else "")
+            + "; retain_graph=True only if both passes are meant to go through it"
+        )
+    made = f"compute {names} anew in each turn, or detach it" if names else "compute it anew in each turn, or detach it"
+    return f"{made} where it is kept: what is used in several turns must not carry the graph of the first"

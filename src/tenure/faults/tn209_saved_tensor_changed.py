@@ -2,6 +2,56 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN209", "saved-tensor-changed", __doc__)
+
+_SAVED = r"modified by an inplace operation: \[(?P<type>[^\]]*\]?)\],? (?:which is output (?P<output>\d+) of (?P<op>\w+), )?is at version (?P<is>\d+); expected version (?P<was>\d+)"
+_OTHERS = (
+    r"more than one element of the written-to tensor refers to a single memory location"
+    r"|some elements of the input tensor and the written-to tensor refer to a single memory location"
+    r"|is a view and (?:is being|its base or another view of its base has been) modified inplace"
+    r"|a view of a leaf Variable that requires grad is being used in an in-place operation"
+    r"|a leaf Variable that requires grad (?:is being|has been) used in an in-place operation"
+    r"|leaf [Vv]ariable (?:has been )?moved into the graph interior|modified by an inplace operation"
+    r"|marked for in-?place|A view was created in no_grad mode"
+)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A tensor that autograd saved, or whose memory others share, changed in place."""
+    saved = raised.says(_SAVED, "RuntimeError")
+    other = raised.says(_OTHERS, "RuntimeError")
+    if not saved and not other:
+        return None
+    changes = raised.autograd.in_place(saved["op"] if saved and saved["op"] else "")
+    if saved:
+        of = f", the result of {saved['op']}," if saved["op"] else ""
+        message = f"a tensor that backward() needs{of} was changed in place after the forward pass saved it"
+        why = (
+            f"It was saved at version {saved['was']} and is at version {saved['is']} now: each in-place change counts one. The "
+            "gradient would be wrong, so torch refuses. The failing line is only where it was noticed."
+        )
+        if changes.by_optimizer:
+            why += " optimizer.step() changes the weights in place, and this backward pass goes through a step from before."
+        fix = changes.fix
+    elif "memory location" in raised.message:
+        message = "an in-place operation writes to a tensor whose elements share memory"
+        why = "expand() and broadcasting give one element many places, so writing to one of them changes the others."
+        fix = "make real memory first: expand(…).clone(), or repeat(…), before the in-place operation"
+    elif "leaf" in raised.message:
+        message = "a leaf that requires grad is changed in place, and its history would be lost"
+        why = "Autograd would have to differentiate through the change of a leaf, which has no past."
+        fix = "write it out of place (x = x + y), or do it inside `with torch.no_grad():` if it is an update of a parameter"
+    else:
+        message = "a view is changed in place, and autograd cannot follow the change to its base"
+        why = "unbind, split, chunk and iterating over a tensor give views that share one base and may not be changed in place."
+        fix = "write it out of place, or clone() the view first"
+    return FAULT.finding(message, [*changes.places, *raised.use], reason=why, fix=Fix(fix), certain=not changes.places)

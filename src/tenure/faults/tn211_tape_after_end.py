@@ -2,6 +2,61 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN211", "tape-after-end", __doc__)
+
+_SAYS = (
+    r"non-persistent GradientTape can only be used|GradientTape\.gradient can only be called once"
+    r"|A non-persistent (?:Gradient)?[Tt]ape|Tape is (?:not|already) (?:recording|closed)|Tape is still recording"
+)
+_NONE = r"'NoneType'|None values not supported|value \(None\)|No gradients provided for any variable|NoneType"
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A tape asked twice, or asked about what it did not record."""
+    if raised.says(_SAYS, "RuntimeError"):
+        return _twice(raised)
+    if raised.says(_NONE, "TypeError", "ValueError", "AttributeError"):
+        return _outside(raised)
+    return None
+
+
+def _twice(raised: Raised) -> Finding:
+    here = raised.here
+    tapes = raised.calls("birth", "GradientTape")
+    asked = [
+        place
+        for place in raised.calls("end", "gradient", "jacobian", "batch_jacobian")
+        if here and place.line < here.line
+    ]
+    return FAULT.finding(
+        "this GradientTape has given its gradients already, and let go of what it recorded",
+        [*tapes[:1], *asked[-1:], *raised.use],
+        reason="A tape frees its record with the first gradient() or jacobian(), so that the memory goes early.",
+        fix=Fix(
+            "ask for all gradients in one call (tape.gradient(loss, [a, b])), or open tf.GradientTape(persistent=True)"
+        ),
+    )
+
+
+def _outside(raised: Raised) -> Finding | None:
+    """Gradients are None because the loss was computed after the tape's `with` block."""
+    found = raised.endings.after_tape()
+    if found is None:
+        return None
+    loss, name = found
+    return FAULT.finding(
+        f"`{name}` is computed outside of the tape's `with` block: the tape did not record it, and its gradients are None",
+        [loss, *raised.use],
+        reason="A tape records what runs inside its `with` block, and nothing after it.",
+        fix=Fix(f"move the line that computes `{name}` into the `with tf.GradientTape()` block"),
+        certain=False,
+    )

@@ -2,6 +2,39 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN214", "tensorarray-consumed", __doc__)
+
+_SAYS = (
+    r"Could not read index \d+ twice because it was cleared after a previous read"
+    r"|TensorArray.*(?:was cleared|already been (?:read|closed|written)|has been closed|has already been)"
+    r"|Could not write to TensorArray index \d+ because it has already been (?:read|written)"
+    r"|TensorArray .*was passed.*twice"
+)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """An element of a TensorArray that was read before, and cleared by that."""
+    if not raised.says(_SAYS):
+        return None
+    here = raised.here
+    made = raised.calls("birth", "TensorArray")
+    taken = [
+        p for p in raised.calls("end", "read", "stack", "gather", "concat", "unstack") if here and p.line < here.line
+    ]
+    return FAULT.finding(
+        "an element of this TensorArray was read before, and that cleared it",
+        [*made[:1], *taken[-1:], *raised.use],
+        reason="A TensorArray clears an element when it is read, to give the memory back (clear_after_read is true unless said "
+        "otherwise). Each write gives a new TensorArray, and the old one is used up.",
+        fix=Fix("keep what read() or stack() returned and use that, or make the array with clear_after_read=False"),
+        certain=bool(made),
+    )

@@ -2,6 +2,44 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN216", "grad-mode-other-thread", __doc__)
+
+_SAYS = (
+    r"Can't call numpy\(\) on Tensor that requires grad|leaf Variable that requires grad is being used in an in-place"
+    r"|Only Tensors created explicitly by the user .*support the deepcopy|Inplace update to inference tensor outside InferenceMode"
+    r"|does not require grad and does not have a grad_fn|that requires grad to a|Inference tensors cannot be saved for backward"
+)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """Grad mode was set in one thread and counted on in another."""
+    if not raised.says(_SAYS, "RuntimeError"):
+        return None
+    if not any(
+        frame.file.replace("\\", "/").endswith(("/threading.py", "futures/thread.py")) for frame in raised.stack
+    ):
+        return None
+    modes = [
+        place
+        for place in raised.mentions("no_grad", "set_grad_enabled", "inference_mode", "enable_grad")
+        if place.function not in {frame.name for frame in raised.user if frame.name != "<module>"}
+    ]
+    if not modes:
+        return None
+    return FAULT.finding(
+        "grad mode is the thread's own: what was set in the thread that started this one does not hold here",
+        [*modes[:1], *raised.use],
+        reason="no_grad(), inference_mode() and set_grad_enabled() hold for the thread that calls them. A new thread begins with "
+        "gradients on.",
+        fix=Fix("enter torch.no_grad() (or inference_mode()) inside the function that the thread runs"),
+        certain=False,
+    )

@@ -2,6 +2,37 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding, Place
 
 FAULT = Fault("TN217", "address-outlives-tensor", __doc__)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A weak reference whose tensor is gone."""
+    if raised.says(r"weakly-referenced object no longer exists", "ReferenceError"):
+        made = raised.calls("birth", "weakref.proxy", "proxy")
+        is_tensor = raised.mentions("torch", "tensorflow", "jax", "tf", "jnp")
+        return _gone(raised, made) if is_tensor else None
+    if raised.says(r"'NoneType'", "AttributeError", "TypeError"):
+        made = raised.endings.dead_references()
+        return _gone(raised, made) if made else None
+    return None
+
+
+def _gone(raised: Raised, made: list[Place]) -> Finding:
+    return FAULT.finding(
+        "the tensor behind this weak reference is gone",
+        [*made[:1], *raised.use],
+        reason="A weak reference, an id() or a data_ptr() does not keep a tensor alive: it ended with the last ordinary reference.",
+        fix=Fix(
+            "keep an ordinary reference as long as the tensor is needed, or ask the weak reference and make the tensor anew"
+        ),
+        certain=False,
+    )

@@ -2,6 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN303", "state-carries-graph", __doc__)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """The second backward pass fails because a state carries the first one's graph into it."""
+    if not raised.says(r"Trying to backward through the graph a second time", "RuntimeError"):
+        return None
+    carried = raised.autograd.carried
+    if carried is None:
+        return None
+    name = carried.name
+    where = carried.source.place("birth", carried.step.node)
+    return FAULT.finding(
+        f"`{name}` carries the graph of the last step into this one, where it is freed already",
+        [where, *raised.use],
+        reason=f"backward() frees the graph of its step. `{name}` is the result of that step and still points into it, so the "
+        "next backward() goes there too.",
+        fix=Fix(f"detach it between steps: {name} = {name}.detach() (for a tuple of states: each of them)"),
+        certain=False,
+    )

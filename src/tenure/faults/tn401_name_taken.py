@@ -2,6 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN401", "name-taken", __doc__)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A variable name that is taken already, or taken by another shape or type."""
+    said = raised.says(r"Variable (?P<name>\S+) already exists, disallowed") or raised.says(
+        r"Trying to share variable (?P<name>\S+), but specified (?:shape|dtype)"
+    )
+    if not said and raised.kind != "NameTaken":
+        return None
+    name = f"variable `{said['name']}`" if said else "this name"
+    first = re.search(
+        r"Originally defined at:\s*\n(?:.*\n)*?\s*File \"(?P<file>[^\"]+)\", line (?P<line>\d+)", raised.message
+    )
+    births = [raised.site("birth", first["file"], int(first["line"]))] if first else []
+    return FAULT.finding(
+        f"{name} exists already, and was to be created again",
+        [*births, *raised.use],
+        reason="get_variable() creates a variable by name, once for each graph. Where the same code runs twice, the second run must "
+        "say that it wants the first one's variable.",
+        fix=Fix(
+            "share it: variable_scope(…, reuse=tf.compat.v1.AUTO_REUSE) around both calls; or give the second one another scope; or "
+            "start the second program on a new graph"
+        ),
+    )

@@ -2,6 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN402", "name-missing", __doc__)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A variable that was to be reused and was never made under that name."""
+    said = raised.says(
+        r"Variable (?P<name>\S+) does not exist, or was not created with tf\.get_variable"
+    ) or raised.says(r"Variable (?P<name>\S+) does not exist, disallowed")
+    if not said and raised.kind != "NameMissing":
+        return None
+    name = f"variable `{said['name']}`" if said else "this name"
+    return FAULT.finding(
+        f"{name} was to be reused, but nothing was made under that name",
+        raised.use,
+        reason="reuse=True only finds what get_variable() has made before, in the same graph and under the same scopes. "
+        "tf.Variable() takes no part in it.",
+        fix=Fix("create it first without reuse, use reuse=tf.compat.v1.AUTO_REUSE, or mend the scope's name"),
+    )

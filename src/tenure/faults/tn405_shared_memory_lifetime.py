@@ -2,6 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+    from tenure.findings import Finding
 
 FAULT = Fault("TN405", "shared-memory-lifetime", __doc__)
+
+_SAYS = (
+    r"unable to open shared memory object|could not unlink the shared memory|shm_open|torch_\d+_\d+.*No such file"
+    r"|No such file or directory: '?/?(?:psm_|wnsm_|torch_)|Cannot (?:mmap|map) shared|received 0 items of ancdata"
+    r"|producer process has been terminated|cudaIpc(?:OpenMemHandle|.*invalid)|file descriptor.*(?:shared|ancdata)"
+)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """Shared memory that its maker has unlinked, or that ended with the process that made it."""
+    rebuilt = any("multiprocessing/reductions.py" in frame.file.replace("\\", "/") for frame in raised.frames)
+    lost = (
+        raised.kind in ("ConnectionRefusedError", "ConnectionResetError", "EOFError", "FileNotFoundError") and rebuilt
+    )
+    if not lost and not raised.says(_SAYS):
+        return None
+    ended = raised.calls("end", "unlink", "terminate", "kill")
+    return FAULT.finding(
+        "the shared memory behind this tensor is gone: the process that made it has ended or unlinked it",
+        [*ended[:1], *raised.use],
+        reason="A tensor sent to another process is a name or a file descriptor of shared memory. The sender must live until the "
+        "receiver has opened it.",
+        fix=Fix(
+            "keep the sending process alive until the tensor was received (an Event, or join() behind get()), or send a copy"
+        ),
+        certain=False,
+    )

@@ -1,0 +1,207 @@
+"""TensorFlow graphs and sessions: which tensor is meant, where it was built, and what was done to its graph or session."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tenure import sites
+from tenure.explain import values
+from tenure.explain.source import Source, dotted, ends, first_line, last_line, targets_of
+from tenure.findings import Place
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Raised
+
+_NAMED = re.compile(r"Tensor\(\"(?P<old>[^\"]+)\"|<tf\.(?:Tensor|Operation|Variable) '(?P<new>[^']+)'")
+_SWITCHES = ("disable_eager_execution", "disable_v2_behavior")
+_SESSIONS = ("Session", "InteractiveSession", "MonitoredSession", "MonitoredTrainingSession")
+
+
+class Graphs:
+    """What is known of the graphs behind one exception."""
+
+    def __init__(self, raised: Raised) -> None:
+        self.raised = raised
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names of tensors in the message, without their output number."""
+        found = [m["old"] or m["new"] for m in _NAMED.finditer(self.raised.message)]
+        return list(dict.fromkeys(name.partition(":")[0] for name in found))
+
+    @property
+    def tensor(self) -> str:
+        """The tensor that the message is about: of two, the one that was there first."""
+        name = self.names[-1] if self.names else ""
+        return f"tensor `{name}`" if name else "a tensor"
+
+    @cached_property
+    def is_graph_mode(self) -> bool:
+        """Whether the program builds graphs by itself, instead of running eagerly."""
+        calls = (
+            source.calls(*_SWITCHES, "as_default", "placeholder", "import_graph_def") for source in self.raised.sources
+        )
+        old_import = any("tensorflow.compat.v1" in line for s in self.raised.sources for line in s.lines[:80])
+        return any(calls) or old_import or self._live_graph()
+
+    def _live_graph(self) -> bool:
+        for frame in self.raised.user[-2:]:
+            for _, tensor in values.tensors(frame):
+                if type(tensor).__module__.startswith("tensorflow") and _is_symbolic(tensor):
+                    return True
+        return False
+
+    @cached_property
+    def births(self) -> list[Place]:
+        """Where the tensor was built: from the tensor itself if it is at hand, else from its name in the source."""
+        for name in reversed(self.names):
+            found = self._live_birth(name) or self._birth_by_name(name)
+            if found is not None:
+                return [found]
+        return self._births_of_used()
+
+    def _live_birth(self, name: str) -> Place | None:
+        for frame in reversed(self.raised.user):
+            for _, tensor in values.tensors(frame):
+                if type(tensor).__module__.startswith("tensorflow") and (found := _op(tensor)) is not None:
+                    if str(found.name) == name and (site := _built_at(found)) is not None:
+                        return Place.at("birth", site)
+        return None
+
+    def _birth_by_name(self, name: str) -> Place | None:
+        wanted = name.split("/")
+        for source in self.raised.sources:
+            for node in source.nodes:
+                if isinstance(node, ast.Call) and _given_name(node) in wanted:
+                    return source.place("birth", node)
+        kind = re.sub(r"_\d+$", "", wanted[-1]).lower()
+        for source in self.raised.sources:
+            for call in source.calls("placeholder", "constant", "Variable", "get_variable"):
+                if dotted(call.func).rpartition(".")[2].lower() in (kind, kind.replace("const", "constant")):
+                    return source.place("birth", call)
+        return None
+
+    def _births_of_used(self) -> list[Place]:
+        """Where the names in the failing call were bound, if the message names no tensor."""
+        frame = self.raised.here
+        source = self.raised.source(frame)
+        statement = source.statement(frame.line) if source and frame else None
+        if source is None or frame is None or statement is None:
+            return []
+        call = next(
+            (n for n in ast.walk(statement) if isinstance(n, ast.Call) and ends(dotted(n.func), ("run", "eval"))), None
+        )
+        wanted = {dotted(a) for a in call.args} if call else set()
+        for near in self.raised.sources:
+            for node in near.nodes:
+                if isinstance(node, ast.Assign) and node.lineno != frame.line:
+                    if any(dotted(target) in wanted and dotted(target) for target in targets_of(node)):
+                        return [near.place("birth", node)]
+        return []
+
+    @cached_property
+    def resets(self) -> list[Place]:
+        """The calls that put a new default graph in the place of the old one."""
+        return [
+            source.place("end", call)
+            for source in self.raised.sources
+            for call in source.calls("reset_default_graph", "clear_session")
+        ][:1]
+
+    @cached_property
+    def graph_places(self) -> list[Place]:
+        """Where the session that fails was opened, if it is opened in the failing function."""
+        opened = self.session()
+        return [opened[0].place("holder", opened[1])] if opened else []
+
+    def session(self) -> tuple[Source, ast.Call, str] | None:
+        """The call that opened the session used in the failing line, and the name it has there."""
+        frame = self.raised.here
+        source = self.raised.source(frame)
+        if frame is None or source is None:
+            return None
+        used = {name.rpartition(".")[2] for name in _receivers(source.statement(frame.line))}
+        for near in (source, *self.raised.sources):
+            for call in reversed(near.calls(*_SESSIONS)):
+                name = _bound_to(near, call)
+                if name.rpartition(".")[2] in used or (not used and near is source):
+                    return near, call, name
+        return None
+
+    def closings(self) -> list[Place]:
+        """What closed the session: its `with`, or a call of close()."""
+        frame = self.raised.here
+        opened = self.session()
+        if frame is None:
+            return []
+        found = []
+        if opened is not None:
+            source, call, name = opened
+            for above in source.above(call):
+                if isinstance(above, ast.With | ast.AsyncWith):
+                    outside = source.file != frame.file or not first_line(above) <= frame.line <= last_line(above)
+                    found += [source.place("end", above)] if outside else []
+                    break
+        last = opened[2].rpartition(".")[2] if opened else ""
+        for source in self.raised.sources:
+            for call in source.calls("close"):
+                closed = dotted(call.func).rpartition(".")[0].rpartition(".")[2]
+                if closed == last or (not last and "sess" in closed.lower()):
+                    found.append(source.place("end", call))
+            found += [source.place("end", call) for call in source.calls("clear_session")]
+        return found[:2]
+
+
+def _receivers(statement: ast.stmt | None) -> list[str]:
+    """What methods are called on in a statement."""
+    if statement is None:
+        return []
+    calls = [
+        node for node in ast.walk(statement) if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
+    return [dotted(call.func).rpartition(".")[0] for call in calls]
+
+
+def _bound_to(source: Source, call: ast.Call) -> str:
+    """The name that the result of a call is given: by an assignment or by `with … as`."""
+    for above in source.above(call):
+        if isinstance(above, ast.stmt):
+            targets = targets_of(above)
+            return dotted(targets[0]) if targets else ""
+    return ""
+
+
+def _given_name(call: ast.Call) -> str:
+    for keyword in call.keywords:
+        if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value)
+    first = call.args[0] if call.args else None
+    if isinstance(first, ast.Constant) and ends(dotted(call.func), ("get_variable",)):
+        return str(first.value)
+    return ""
+
+
+def _is_symbolic(tensor: Any) -> bool:
+    return not type(tensor).__name__.startswith("Eager") and _op(tensor) is not None
+
+
+def _op(tensor: Any) -> Any:
+    """The operation of a symbolic tensor; eager ones raise when asked."""
+    try:
+        return tensor.op
+    except Exception:  # noqa: BLE001 - TensorFlow has had several kinds for this
+        return None
+
+
+def _built_at(op: Any) -> Any:
+    """The innermost user frame at the building of an operation."""
+    from tenure.model import Site
+
+    for frame in reversed(list(getattr(op, "traceback", None) or ())):
+        file, line, function = frame[0], frame[1], frame[2]
+        if sites.is_user(file) and "site-packages" not in file:
+            return Site(file, line, function)
+    return None

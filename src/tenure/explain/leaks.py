@@ -1,0 +1,202 @@
+"""A value of a trace that is used outside of it: what the framework tells of it, and how it got out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tenure.explain.escapes import Escape
+from tenure.explain.source import ends
+from tenure.findings import Finding, Fix, Place
+
+if TYPE_CHECKING:
+    from tenure.explain.raised import Frame, Raised
+    from tenure.faults.base import Fault
+
+_TF = (
+    r"is out of scope and cannot be used here"
+    r"|defined in .{0,200}, which is out of scope"
+    r"|An op outside of the function building code is being passed"
+    r"|object has no attribute '_datatype_enum'"
+    r"|The tensor .{0,200} cannot be accessed here: it is defined in another function or code block"
+)
+_TF_KINDS = ("TypeError", "InaccessibleTensorError", "AttributeError", "ValueError", "OperatorNotAllowedInGraphError")
+_GRAPH = re.compile(
+    r"defined in (?:another )?(?:function or code block|FuncGraph\(name=(?P<name>[^,)]+)|(?P<other>[^,\n]+))"
+)
+_NAME = re.compile(r"<tf\.Tensor '(?P<name>[^']+)'|Tensor\(\"(?P<old>[^\"]+)\"")
+_JAX_OF = re.compile(r"an intermediate value with type (?P<type>\S+) wrapped in an? (?P<tracer>\w+)")
+_JAX_BY = re.compile(r"when the value leaked was (?P<function>[^\n]+?) at [^\n]+? traced for (?P<kind>[\w ]+?)\.")
+_CONVERTED = re.compile(
+    r"while tracing the function (?P<function>\S+) at (?P<file>.+?):(?P<line>\d+) for (?P<kind>\w+)"
+)
+_READS = (
+    "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError",
+    "ConcretizationTypeError", "NonConcreteBooleanIndexError",
+)  # fmt: skip
+# Names of TensorFlow's graphs and JAX's primitives for bodies of control flow.
+_BODIES = (
+    (r"cond_(?:true|false)|_branch|switch_case|^case_|\bif_", "a branch"),
+    (r"while|for_?loop|map_fn|\bscan\b|foldl|foldr", "a loop body"),
+    (r"Dataset_|dataset", "a Dataset function"),
+)
+_JAX_BODIES = {
+    "cond": "a branch of lax.cond", "switch": "a branch of lax.switch", "scan": "the body of lax.scan",
+    "while_loop": "the body of lax.while_loop", "while_body": "the body of lax.while_loop",
+    "while_cond": "the condition of lax.while_loop", "fori_loop": "the body of lax.fori_loop",
+    "map": "the body of lax.map", "associative_scan": "the body of lax.associative_scan",
+    "custom_root": "lax.custom_root", "custom_linear_solve": "lax.custom_linear_solve",
+}  # fmt: skip
+_TRANSFORMS = (
+    "jit", "pjit", "grad", "value_and_grad", "vmap", "pmap", "jvp", "vjp", "linearize", "jacfwd", "jacrev",
+    "jacobian", "hessian", "checkpoint", "remat", "shard_map", "xmap", "make_jaxpr", "eval_shape", "custom_jvp",
+    "custom_vjp", "scan", "while_loop", "fori_loop", "cond", "switch", "map", "associative_scan", "filter_jit",
+    "filter_grad", "filter_value_and_grad", "filter_vmap", "pallas_call",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A symbolic value that got out: `function` is what was being traced, `construct` the control flow if it was one."""
+
+    raised: Raised
+    framework: str
+    what: str
+    function: str
+    construct: str
+    escape: Escape | None
+    certain: bool = True
+
+    def finding(self, fault: Fault) -> Finding:
+        """The leak as a finding of one of the faults that it can be."""
+        trace = self.construct or (f"the traced function `{self.function}`" if self.function else "a traced function")
+        if self.construct and self.function and not self.function.startswith("<"):
+            trace = f"{self.construct}, `{self.function}`,"
+        return fault.finding(
+            f"{self.what} belongs to the trace of {trace} and is used outside of it".replace(", and", " and"),
+            self._places(),
+            reason=self._reason(),
+            fix=self._fix(),
+            certain=self.certain,
+            evidence={"framework": self.framework, "traced": self.function} if self.function else None,
+        )
+
+    def _places(self) -> list[Place]:
+        found = self.raised.places("birth", self.raised.born)
+        if self.escape is not None:
+            found.append(self.escape.place)
+        return [*found, *self.raised.use]
+
+    def _reason(self) -> str:
+        once = "runs once, to record its operations"
+        if self.framework == "jax":
+            text = f"Under a JAX transformation the Python function {once}; its values are tracers, which end with the trace."
+        else:
+            text = f"The Python code below a tf.function {once}; its values are symbolic and end with the trace."
+        if self.escape is not None:
+            kept = f"`{self.escape.target}`" if self.escape.how != "cache" else f"the cache of `{self.escape.target}`"
+            text += f" {kept} kept one for later."
+        return (
+            text + " A value from eager code does not die with the function that made it; this one never was a number."
+        )
+
+    def _fix(self) -> Fix:
+        jax = self.framework == "jax"
+        escape = self.escape
+        if escape is not None and escape.is_cache:
+            outside = "with numpy (np.…)" if jax else "with numpy, or inside `with tf.init_scope():`"
+            return Fix(
+                f"make the value that `{escape.target}` keeps {outside}, so that the cache holds numbers and no trace"
+            )
+        kept = f" instead of keeping it in `{escape.target}`" if escape is not None else ""
+        if self.construct:
+            return Fix(f"return the value from the body (from every branch) and take it from the result{kept}")
+        aux = " (grad and value_and_grad: has_aux=True)" if jax and not self.function else ""
+        state = "" if jax else "; state that lives across calls belongs into a tf.Variable, changed with assign()"
+        return Fix(f"return the value from the traced function{aux}{kept}, and use what the call returns{state}")
+
+
+def find(raised: Raised) -> Leak | None:
+    """The leak behind an exception, or None."""
+    return _tensorflow(raised) or _jax(raised)
+
+
+def _tensorflow(raised: Raised) -> Leak | None:
+    if not raised.says(_TF, *_TF_KINDS):
+        return None
+    graph = _GRAPH.search(raised.message)
+    name = (graph["name"] or graph["other"] or "") if graph else ""
+    said = _NAME.search(raised.message)
+    tensor = f"tensor `{said['name'] or said['old']}`" if said else "a symbolic tensor"
+    construct = next((what for pattern, what in _BODIES if re.search(pattern, name)), "")
+    stack = raised.born
+    function = name
+    if construct and stack:
+        function = stack[-1].name
+    elif stack and not any(frame.name == name for frame in stack):
+        function = next(
+            (frame.name for frame in stack if frame.name != "<module>"), name
+        )  # Keras wraps the user's step
+    return Leak(raised, "tensorflow", tensor, function, construct, raised.escape(stack), certain=bool(stack))
+
+
+def _jax(raised: Raised) -> Leak | None:
+    if raised.kind == "UnexpectedTracerError" or raised.says(r"Encountered an unexpected tracer"):
+        of = _JAX_OF.search(raised.message)
+        what = f"a {of['type']} tracer" if of else "a tracer"
+        by = _JAX_BY.search(raised.message)
+        kind = by["kind"] if by else ""
+        construct = _JAX_BODIES.get(kind, "")
+        function = by["function"].rpartition(".")[2] if by else ""
+        return Leak(raised, "jax", what, function, construct, raised.escape(raised.born), certain=bool(raised.born))
+    if raised.kind in _READS and "racer" in raised.message:
+        return _read_outside(raised)
+    return None
+
+
+def _read_outside(raised: Raised) -> Leak | None:
+    """A tracer read as a number where no trace is: it had got out before."""
+    traced = _CONVERTED.search(raised.message)
+    if traced:
+        name = traced["function"].rpartition(".")[2]
+        if any(frame.name == name for frame in raised.user) or raised.here is None:
+            return None
+    elif is_traced(raised):
+        return None
+    escape = raised.escape()
+    if escape is None:
+        return None
+    construct = _JAX_BODIES.get(traced["kind"], "") if traced else ""
+    function = traced["function"] if traced else ""
+    return Leak(raised, "jax", "a tracer", function, construct, escape, certain=False)
+
+
+def is_traced(raised: Raised) -> bool:
+    """Whether one of the user's frames is a function that is traced, as far as decorators and calls tell."""
+    frames = [frame for frame in raised.user if frame.name != "<module>"]
+    if any(frame.name == "<lambda>" for frame in frames):
+        return True
+    return any(_is_transformed(raised, frame) for frame in frames)
+
+
+def _is_transformed(raised: Raised, frame: Frame) -> bool:
+    for source in raised.sources:
+        for function in source.named(frame.name):
+            if any(_mentions(decorator) for decorator in function.decorator_list):
+                return True
+        for call in source.calls(*_TRANSFORMS):
+            from tenure.explain.source import names_in
+
+            if any(frame.name in names_in(argument) for argument in (*call.args, *(k.value for k in call.keywords))):
+                return True
+    return False
+
+
+def _mentions(decorator: object) -> bool:
+    import ast
+
+    return any(
+        isinstance(part, ast.Attribute | ast.Name) and ends(getattr(part, "attr", getattr(part, "id", "")), _TRANSFORMS)
+        for part in ast.walk(decorator)  # type: ignore[arg-type]
+    )

@@ -1,0 +1,215 @@
+"""The source of the functions involved, as trees: which function and statement a line is in, and who is called there."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tenure.findings import Edit, Place, Role
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_LONGEST = 20_000  # lines: a larger file was generated, and to parse it would take seconds
+
+
+class Source:
+    """One file's source. `tree` is empty where the text is no Python that this Python reads."""
+
+    def __init__(self, file: str, lines: list[str]) -> None:
+        self.file = file
+        self.lines = lines
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The whole file."""
+        if len(self.lines) <= _LONGEST:
+            try:
+                return ast.parse("".join(self.lines))
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
+                pass
+        return ast.Module([], [])
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node, outer before inner."""
+        return tuple(ast.walk(self.tree))
+
+    @cached_property
+    def parents(self) -> dict[ast.AST, ast.AST]:
+        """What each node is part of."""
+        return {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
+
+    @cached_property
+    def functions(self) -> tuple[Function, ...]:
+        """Every function, outer before inner."""
+        return tuple(node for node in self.nodes if isinstance(node, _FUNCTIONS))
+
+    def text(self, line: int) -> str:
+        """A line, stripped."""
+        return self.lines[line - 1].strip() if 0 < line <= len(self.lines) else ""
+
+    def place(self, role: Role, at: ast.AST | int, function: str | None = None) -> Place:
+        """A place in this file."""
+        line = at if isinstance(at, int) else int(getattr(at, "lineno", 1))
+        if function is None:
+            function = name_of(self.function(line))
+        return Place(role, self.file, line, function, self.text(line))
+
+    def edit(self, node: ast.expr | ast.stmt, text: str) -> Edit:
+        """`text` in the place of a node. Python counts columns in bytes, an edit in characters."""
+        start, end = (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
+        return Edit(self.file, self._column(*start), self._column(*end), text)
+
+    def _column(self, line: int, offset: int) -> tuple[int, int]:
+        return line, len(self.lines[line - 1].encode()[:offset].decode(errors="replace")) + 1
+
+    def segment(self, node: ast.expr | ast.stmt) -> str:
+        """The text of a node, on one line."""
+        return " ".join((ast.get_source_segment("".join(self.lines), node) or ast.unparse(node)).split())
+
+    def function(self, line: int) -> Function:
+        """The innermost function that has this line, or the file itself."""
+        found: Function = self.tree
+        for function in self.functions:
+            if not isinstance(function, ast.Lambda) and first_line(function) <= line <= last_line(function):
+                found = function
+        return found
+
+    def statement(self, line: int) -> ast.stmt | None:
+        """The innermost statement that has this line."""
+        found = None
+        for node in self.nodes:
+            if isinstance(node, ast.stmt) and first_line(node) <= line <= last_line(node):
+                found = node
+        return found
+
+    def named(self, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """The functions and methods of that name."""
+        return [f for f in self.functions if not isinstance(f, ast.Lambda | ast.Module) and f.name == name]
+
+    def owner(self, node: ast.AST) -> Function:
+        """The function that a node stands in, or the file."""
+        at = self.parents.get(node)
+        while at is not None and not isinstance(at, _FUNCTIONS):
+            at = self.parents.get(at)
+        return at if isinstance(at, _FUNCTIONS) else self.tree
+
+    def class_of(self, node: ast.AST) -> ast.ClassDef | None:
+        """The class that a node stands in."""
+        at = self.parents.get(node)
+        while at is not None and not isinstance(at, ast.ClassDef):
+            at = self.parents.get(at)
+        return at if isinstance(at, ast.ClassDef) else None
+
+    def above(self, node: ast.AST) -> Iterator[ast.AST]:
+        """What a node stands in, inner before outer."""
+        at = self.parents.get(node)
+        while at is not None:
+            yield at
+            at = self.parents.get(at)
+
+    def calls(self, *endings: str) -> list[ast.Call]:
+        """The calls of something whose dotted name ends so (`Session`, `.close`), in the order of lines."""
+        found = [node for node in self.nodes if isinstance(node, ast.Call) and ends(dotted(node.func), endings)]
+        return sorted(found, key=lambda call: (call.lineno, call.col_offset))
+
+    @cached_property
+    def neighbours(self) -> tuple[Source, ...]:
+        """The files beside this one that it imports."""
+        folder = Path(self.file).parent
+        names: list[str] = []
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.append(node.module)
+        found = []
+        for name in dict.fromkeys(names):
+            path = folder.joinpath(*name.split("."))
+            for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+                if candidate.is_file() and (source := read(str(candidate))) is not None:
+                    found.append(source)
+        return tuple(found[:8])
+
+
+def read(file: str, module: dict[str, Any] | None = None) -> Source | None:
+    """A file's source, also where a loader has it (zipped code, notebooks); None where nobody has."""
+    if module is not None:
+        linecache.lazycache(file, module)
+    lines = linecache.getlines(file)
+    return Source(file, lines) if lines else None
+
+
+def dotted(node: ast.AST | None) -> str:
+    """`self.cell.h` for such an expression; calls and items are passed over (`f().x[0].y` is `f.x.y`)."""
+    parts: list[str] = []
+    while node is not None:
+        if isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        elif isinstance(node, ast.Name):
+            parts.append(node.id)
+            break
+        elif isinstance(node, ast.Call):
+            node = node.func
+        elif isinstance(node, ast.Subscript | ast.Starred | ast.Await):
+            node = node.value
+        else:
+            break
+    return ".".join(reversed(parts))
+
+
+def ends(name: str, endings: tuple[str, ...]) -> bool:
+    """Whether a dotted name is one of these, or ends with one of them after a dot."""
+    return any(name == ending.lstrip(".") or name.endswith("." + ending.lstrip(".")) for ending in endings)
+
+
+def name_of(function: Function) -> str:
+    """What Python calls it."""
+    if isinstance(function, ast.Module):
+        return "<module>"
+    return "<lambda>" if isinstance(function, ast.Lambda) else function.name
+
+
+def first_line(node: ast.AST) -> int:
+    """Where it begins, decorators included."""
+    decorators = getattr(node, "decorator_list", None) or ()
+    return min([int(getattr(node, "lineno", 1)), *(decorator.lineno for decorator in decorators)])
+
+
+def last_line(node: ast.AST) -> int:
+    """Where it ends."""
+    return int(getattr(node, "end_lineno", None) or getattr(node, "lineno", 1))
+
+
+def names_in(node: ast.AST | None) -> set[str]:
+    """The names that an expression reads or writes, attributes too."""
+    if node is None:
+        return set()
+    found = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return found | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
+
+
+def targets_of(statement: ast.stmt) -> list[ast.expr]:
+    """What a statement assigns to, tuples taken apart."""
+    found: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        found = list(statement.targets)
+    elif isinstance(statement, ast.AugAssign | ast.AnnAssign):
+        found = [statement.target]
+    elif isinstance(statement, ast.For | ast.AsyncFor):
+        found = [statement.target]
+    elif isinstance(statement, ast.With | ast.AsyncWith):
+        found = [item.optional_vars for item in statement.items if item.optional_vars is not None]
+    flat: list[ast.expr] = []
+    while found:
+        target = found.pop(0)
+        if isinstance(target, ast.Tuple | ast.List):
+            found = [*target.elts, *found]
+        else:
+            flat.append(target.value if isinstance(target, ast.Starred) else target)
+    return flat
