@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 
 namespace tenure {
 
@@ -146,6 +147,15 @@ class Lives {
                 buffer->told_uses = buffer->uses;
             }
         }
+    }
+
+    // The living by the stack they were born at.
+    std::unordered_map<uint32_t, std::vector<Buffer>> crowds() {
+        std::unordered_map<uint32_t, std::vector<Buffer>> found;
+        table_.each([&](Buffer &buffer) {
+            if (buffer.stack && !is_nobodys(buffer)) found[buffer.stack].push_back(buffer);
+        });
+        return found;
     }
 
     int64_t alive(int device) {

@@ -5,6 +5,7 @@
 #include "frames.h"
 #include "stacks.h"
 
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
@@ -73,6 +74,21 @@ uint32_t insert(PyThreadState *tstate, uint64_t hash, bool has_gil) {
     return number;
 }
 
+// Whom to call after so many stacks, in the main thread, between two instructions of its program.
+std::atomic<int64_t> left{INT64_MAX};
+PyObject *called = nullptr;
+
+int call(void *) {
+    PyObject *done = called ? PyObject_CallNoArgs(called) : nullptr;
+    if (called && !done) PyErr_WriteUnraisable(called);
+    Py_XDECREF(done);
+    return 0;
+}
+
+inline void count() {
+    if (left.fetch_sub(1, std::memory_order_relaxed) == 1 && Py_AddPendingCall(call, nullptr) < 0) left.store(64);
+}
+
 // The number of this thread's stack; 0 if it runs no Python. Without the GIL only stacks of known functions are found,
 // unless `wait`: then the GIL is taken to add a new one. Never wait where locks are held.
 uint32_t capture(int wait) {
@@ -80,6 +96,7 @@ uint32_t capture(int wait) {
     if (!tstate) return 0;
     uint64_t hash = walk(tstate, nullptr);
     if (!hash) return 0;
+    count();
     if (!known) known = new Known[1024]();
     Known &memo = known[hash & 1023];
     if (memo.hash == hash) return memo.number;
@@ -122,7 +139,18 @@ PyObject *py_chain(PyObject *, PyObject *argument) {
     return result;
 }
 
+// after(count, function): call it after so many stacks; None for nobody.
+PyObject *py_after(PyObject *, PyObject *args) {
+    long long many;
+    PyObject *function;
+    if (!PyArg_ParseTuple(args, "LO", &many, &function)) return nullptr;
+    Py_XSETREF(called, function == Py_None ? nullptr : Py_NewRef(function));
+    left.store(called ? many : INT64_MAX);
+    Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
+    {"after", py_after, METH_VARARGS, "after(count, function): call it after so many stacks were taken"},
     {"capture", py_capture, METH_NOARGS, "the number of the running stack"},
     {"chain", py_chain, METH_O, "chain(number): (code, instruction) pairs, innermost first"},
     {nullptr, nullptr, 0, nullptr},

@@ -229,6 +229,32 @@ PyObject *py_counts(PyObject *, PyObject *) {
     return Py_BuildValue("(KKKL)", births, uses, ends, static_cast<long long>(alive));
 }
 
+// crowds(): the living by the stack they were born at: the stack, and the columns number, address, bytes and step.
+PyObject *py_crowds(PyObject *, PyObject *) {
+    std::unordered_map<uint32_t, std::vector<Buffer>> found;
+    Py_BEGIN_ALLOW_THREADS
+    look_after_strangers();
+    drain(true);
+    {
+        std::lock_guard<std::mutex> lock(reading);
+        found = lives.crowds();
+    }
+    Py_END_ALLOW_THREADS
+    PyObject *result = PyList_New(0);
+    for (auto &[stack, crowd] : found) {
+        std::vector<int64_t> columns[4];
+        for (const Buffer &buffer : crowd) {
+            const int64_t values[] = {buffer.number, static_cast<int64_t>(buffer.where), buffer.bytes, buffer.step};
+            for (int i = 0; i < 4; i++) columns[i].push_back(values[i]);
+        }
+        PyObject *told = Py_BuildValue("(INNNN)", stack, column(columns[0]), column(columns[1]), column(columns[2]), column(columns[3]));
+        if (told && result) PyList_Append(result, told);
+        Py_XDECREF(told);
+    }
+    if (PyErr_Occurred()) Py_CLEAR(result);
+    return result;
+}
+
 // forked(): in a child, whose other threads are gone and whose parent writes what came before.
 PyObject *py_forked(PyObject *, PyObject *) {
     for (auto *lock : {&registry, &reading, &meeting, &naming}) new (lock) std::mutex;
@@ -257,6 +283,7 @@ PyMethodDef methods[] = {
     {"gradients", py_gradients, METH_O, "gradients(addresses of TensorImpls): mark their gradients"},
     {"seed", py_seed, METH_O, "seed(address of a TensorImpl): it was there before"},
     {"counts", py_counts, METH_NOARGS, "counts(): births, uses, ends, bytes alive on the host"},
+    {"crowds", py_crowds, METH_NOARGS, "crowds(): the living, by the stack they were born at"},
     {"forked", py_forked, METH_NOARGS, "forked(): forget the parent's"},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -77,10 +77,12 @@ class Holder:
 
     `kind` is the root's kind: "local", "global", "generator", "exception", "native", "object", ...
     `links` run from the root to the tensor; `name` joins those that read as one expression (`self.history[3]`).
+    `nbytes` is how much of the buffer the holder itself needs, where it is a view of it or an array on it.
     """
 
     kind: str
     links: tuple[Link, ...]
+    nbytes: int | None = field(default=None, compare=False)
 
     @property
     def site(self) -> Site | None:

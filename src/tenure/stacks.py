@@ -18,6 +18,8 @@ _numbers: dict[Chain, int] = {}
 _chains: list[Chain] = []
 _lock = threading.Lock()
 _built: Any = None  # the native part, once it has been in use
+_left = 0  # stacks to take until `_call` is called
+_call: Callable[[], None] | None = None
 
 
 def core() -> Any:
@@ -42,6 +44,7 @@ def capture() -> int:
         found.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
     chain = tuple(found)
+    _count()
     number = _numbers.get(chain)
     if number is None:
         with _lock:
@@ -49,6 +52,41 @@ def capture() -> int:
             if number == _FIRST + len(_chains):
                 _chains.append(chain)
     return number
+
+
+def after(count: int, call: Callable[[], None] | None) -> None:
+    """Call this after so many stacks were taken: soon, between two instructions of the main thread; None for nobody."""
+    global _left, _call
+    if core() is not None:
+        _built.after(count, call)
+    _left, _call = count, call
+
+
+def _count() -> None:
+    global _left
+    if _call is not None:
+        _left -= 1
+        if _left == 0:
+            _pend()
+
+
+def _pend() -> None:
+    """Have the main thread call it. Not here: the stack is taken in the middle of something."""
+    import ctypes
+
+    ctypes.pythonapi.Py_AddPendingCall(_pended(), None)
+
+
+@cache
+def _pended() -> Any:
+    import ctypes
+
+    def call(_: Any) -> int:
+        if _call is not None:
+            _call()
+        return 0
+
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(call)
 
 
 def chain(number: int) -> Chain:
@@ -65,6 +103,11 @@ def text(stack: int | Chain) -> str:
     If none is the user's, all frames are told: better a library's line than none.
     """
     return _text(stack)
+
+
+def plain(stack: int | Chain) -> str:
+    """`text` with each line once: the same place, however deep a recursion was."""
+    return "\n".join(dict.fromkeys(_text(stack).split("\n")))
 
 
 def site(stack: int | Chain) -> str:

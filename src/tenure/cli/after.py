@@ -6,16 +6,19 @@ No verb of its own: the script's process calls it at its end.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from tenure import traces
 from tenure.errors import TraceError
+from tenure.findings import Finding
 from tenure.frameworks import RECORDED
 from tenure.trace import streams, told
+from tenure.views.formats import full, plain_json
+from tenure.views.formats.text import is_coloured
 
 
 def main() -> None:
@@ -25,16 +28,26 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
+    found = findings(options.folder)
     if options.findings is not None:
-        text = json.dumps(findings(options.folder), indent=1)
-        options.findings.write_text(text + "\n", encoding="utf-8")
+        options.findings.write_text(plain_json.render(found), encoding="utf-8")
     if not options.quiet:
-        sys.stderr.write(f"tenure: {summary(options.folder)}\n")
+        sys.stderr.write(text(options.folder, found, colour=is_coloured(sys.stderr)))
 
 
-def findings(folder: Path) -> list[dict[str, Any]]:
-    """All findings of a run, each as the JSON object of its kind."""
-    return [finding.as_dict() for finding in told.heard(folder)]
+def findings(folder: Path) -> list[Finding]:
+    """All findings of a run. A trace that cannot be read has what its processes told, and `report` says what is wrong."""
+    try:
+        return traces.load(folder).findings()
+    except TraceError:
+        return told.heard(folder)
+
+
+def text(folder: Path, found: Sequence[Finding], *, colour: bool = False) -> str:
+    """What the user reads: what leaked, and where the rest is. What an exception was about has been said by then."""
+    leaks = [finding for finding in found if finding.severity != "advice" and "path" in finding.evidence]
+    parts = [full.render(leaks, colour=colour) + "\n"] if leaks else []
+    return "".join(["\n" if leaks else "", *parts, f"tenure: {summary(folder)}\n"])
 
 
 def summary(folder: Path) -> str:

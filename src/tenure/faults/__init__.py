@@ -116,3 +116,23 @@ MODULES: tuple[ModuleType, ...] = (
     tn503_view_blocks_donation,
 )
 FAULTS: dict[str, Fault] = {module.FAULT.code: module.FAULT for module in MODULES}
+
+# Those that a running program shows, the most telling first: what holds it says more than what it is.
+IN_RUN: tuple[ModuleType, ...] = (
+    tn306_exception_keeps_tensors,
+    tn405_shared_memory_lifetime,
+    tn211_tape_after_end,
+    tn310_graph_grows_in_loop,
+    tn311_retracing,
+    tn314_graph_retained,
+    tn305_tensor_in_reference_cycle,
+    tn304_hook_keeps_activations,
+    tn313_optimizer_parameters_replaced,
+    tn309_closure_keeps_tensors,
+    tn308_view_pins_buffer,
+    tn307_cache_keeps_tensors,
+    tn303_state_carries_graph,
+    tn301_loss_accumulated_with_graph,
+    tn302_outputs_kept_with_graph,
+    tn312_arrays_collected_each_step,
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
+from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.explain.raised import Raised
@@ -13,9 +14,28 @@ if TYPE_CHECKING:
 FAULT = Fault("TN102", "escapes-control-flow", __doc__)
 
 
+_LONE = (
+    r"'(?P<branch>[^'\n]+(?:'[^'\n]*'\])?)' must also be initialized in the \w+ branch"
+    r"|'(?P<loop>[^\n]+?)' must be defined before the loop"
+)
+
+
 def in_exception(raised: Raised) -> Finding | None:
     """A symbolic value outside of the branch or loop body that made it."""
     leak = raised.leak
-    if leak is None or not leak.construct:
-        return None
-    return leak.finding(FAULT)
+    if leak is not None and leak.construct:
+        return leak.finding(FAULT)
+    lone = raised.says(_LONE, "ValueError", "UnboundLocalError")
+    return _alone(raised, lone[0], lone["branch"] or lone["loop"]) if lone else None
+
+
+def _alone(raised: Raised, said: str, name: str) -> Finding:
+    """AutoGraph found it while it traced: only one branch, or only the body, makes the value."""
+    loop = "before the loop" in said
+    return FAULT.finding(
+        f"`{name}` gets its value only inside the loop" if loop else f"`{name}` gets its value in one branch only",
+        [*raised.assignments("birth", name)[:1], *raised.use],
+        reason="AutoGraph turns this into tf.cond or tf.while_loop. What a body makes ends with the body, unless every way "
+        "through the code gives the name a value of the same type.",
+        fix=Fix(f"give `{name}` a value " + ("before the loop" if loop else "in both branches, or before the `if`")),
+    )

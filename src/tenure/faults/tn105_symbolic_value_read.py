@@ -13,15 +13,6 @@ if TYPE_CHECKING:
 
 FAULT = Fault("TN105", "symbolic-value-read", __doc__)
 
-_TF = (
-    r"'(?:SymbolicTensor|Tensor)' object has no attribute '(?:numpy|item)'"
-    r"|Cannot convert a symbolic (?:tf\.)?Tensor"
-    r"|Using a symbolic `?tf\.Tensor`? as a Python|using a `tf\.Tensor` as a Python `bool` is not allowed"
-    r"|Iterating over a symbolic `?tf\.Tensor`?|iterating over `tf\.Tensor` is not allowed"
-    r"|NumPy (?:behavior|conversion).*symbolic|numpy\(\) is only available when eager execution is enabled"
-    r"|Tensor\.numpy\(\) is not supported in graph mode|int\(\) argument must be .* not '(?:Symbolic)?Tensor'"
-    r"|'(?:SymbolicTensor|Tensor)' object cannot be interpreted as an integer"
-)
 _JAX = (
     "TracerArrayConversionError", "TracerBoolConversionError", "TracerIntegerConversionError",
     "ConcretizationTypeError", "NonConcreteBooleanIndexError",
@@ -32,10 +23,7 @@ def in_exception(raised: Raised) -> Finding | None:
     """A symbolic value whose number is asked for while its function is still being traced."""
     if raised.kind in _JAX or raised.says("Abstract tracer value encountered where concrete value is expected"):
         return _found(raised, "jax", "a tracer") if raised.leak is None else None
-    if not raised.says(_TF):
-        return None
-    is_graph = raised.in_trace or raised.graphs.is_graph_mode
-    return _found(raised, "tensorflow", "a symbolic tensor") if is_graph else None
+    return _found(raised, "tensorflow", "a symbolic tensor") if raised.reads_symbol else None
 
 
 def _found(raised: Raised, framework: str, what: str) -> Finding:

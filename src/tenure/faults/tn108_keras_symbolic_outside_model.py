@@ -20,7 +20,8 @@ _SAYS = (
     r"|Graph disconnected: cannot obtain value for tensor"
     r"|Cannot convert a symbolic Keras (?:input/output|tensor)"
     r"|Attempting to capture an? KerasTensor|object of type 'KerasTensor' has no len"
-    r"|'KerasTensor' object has no attribute|which are not (?:connected to|reachable from) (?:its|the) inputs"
+    r"|'KerasTensor' object has no attribute|is not connected to `inputs`"
+    r"|Iterating over a symbolic KerasTensor|symbolic KerasTensor cannot be used as a boolean"
 )
 
 

@@ -22,16 +22,20 @@ _VMAP = (
 _FAKE = (
     r"SymFloat|SymInt(?!eger)|SymBool|FakeTensor|[Ff]ake [Mm]ode|fake tensors?\b|FunctionalTensor"
     r"|Could not (?:guard on|extract specialized).*data-dependent|data-dependent expression"
-    r"|with symbolic sizes/strides|Proxy(?:Tensor)?\b.*(?:leak|escape)|aten\._local_scalar_dense"
+    r"|with symbolic sizes/strides|aten\._local_scalar_dense"
 )
-_COMPILING = ("torch/export/", "torch/_dynamo/", "torch/_inductor/", "torch/_export/", "torch/fx/experimental/proxy")
+_KINDS = (
+    "TypeError", "AssertionError", "RuntimeError", "ValueError", "DataDependentOutputException",
+    "GuardOnDataDependentSymNode", "DynamicOutputShapeException", "UnsupportedFakeTensorException",
+)  # fmt: skip
+# While exporting or compiling itself, such words are about the program, not about a tensor that got out.
+_COMPILING = ("torch/export/", "torch/_export/", "torch/_dynamo/convert_frame", "torch/_inductor/compile_fx")
 
 
 def in_exception(raised: Raised) -> Finding | None:
     """A tensor of vmap, torch.export, torch.compile or FakeTensorMode that was kept and used outside."""
     kind = "vmap" if raised.says(_VMAP, "RuntimeError", "ValueError") else ""
-    if not kind and raised.says(_FAKE) and raised.kind not in ("ModuleNotFoundError", "ImportError", "NameError"):
-        # While exporting or compiling itself, such words are about the program, not about a tensor that got out.
+    if not kind and (raised.says(_FAKE, *_KINDS) or _is_read(raised)):
         inside = any(part in frame.file.replace("\\", "/") for frame in raised.frames for part in _COMPILING)
         kind = "" if inside else "fake"
     if not kind:
@@ -59,3 +63,9 @@ def in_exception(raised: Raised) -> Finding | None:
         ),
         certain=escape is None,
     )
+
+
+def _is_read(raised: Raised) -> bool:
+    """NumPy asked a fake tensor for its data: torch only says that it is a subclass."""
+    said = raised.says(r"not supported for tensor subclasses", "RuntimeError")
+    return bool(said) and bool(raised.mentions("FakeTensorMode", "export", "make_fx"))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 FAULT = Fault("TN207", "donated-buffer", __doc__)
 
-_TWICE = r"donate the same buffer twice|donate a buffer which is also used by the same call|Donation requested for (?:invalid )?buffer"
+_TWICE = r"(?:donate the same buffer twice|use a buffer that was previously donated)|donate a buffer which is also used by the same call|Donation requested for (?:invalid )?buffer"
 _GONE = (
     r"Array has (?:already )?been deleted|deleted or donated|donated or deleted|called on deleted (?:or donated )?(?:buffer|array)"
     r"|[Bb]uffer has been donated"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -59,4 +61,19 @@ def _outside(raised: Raised) -> Finding | None:
         reason="A tape records what runs inside its `with` block, and nothing after it.",
         fix=Fix(f"move the line that computes `{name}` into the `with tf.GradientTape()` block"),
         certain=False,
+    )
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """Tapes are kept, and with each what it recorded."""
+    if leak.what != "tapes":
+        return None
+    return growth.told(
+        FAULT,
+        leak,
+        f"{leak.count:,} gradient tapes are kept in {growth.name(leak)}, each with every tensor that it recorded",
+        Fix(
+            "take the gradients that are needed, and let the tape go; without persistent=True the first gradient() empties it"
+        ),
+        "A tape holds the inputs and outputs of all operations in its block, until its gradient is taken or it is gone.",
     )

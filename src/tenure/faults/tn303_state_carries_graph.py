@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -30,4 +32,18 @@ def in_exception(raised: Raised) -> Finding | None:
         "next backward() goes there too.",
         fix=Fix(f"detach it between steps: {name} = {name}.detach() (for a tuple of states: each of them)"),
         certain=False,
+    )
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """A state that each step makes of the last one's carries all their graphs."""
+    store = growth.stored(leak)
+    if leak.what != "nodes" or leak.is_scalar or store is None or store.uses_itself != "call":
+        return None
+    return growth.told(
+        FAULT,
+        leak,
+        f"{growth.name(leak)} carries the autograd graph of every step so far ({leak.name})",
+        growth.edited(leak, ".detach()", "cut the graph between steps"),
+        "The new state is made of the old one, so its graph contains the old one's, back to the first step.",
     )

@@ -2,6 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tenure.faults import growth
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
+    from tenure.findings import Finding
 
 FAULT = Fault("TN305", "tensor-in-reference-cycle", __doc__)
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """What grew waits in reference cycles for the garbage collector."""
+    if leak.holder is None or leak.holder.kind != "cycle":
+        return None
+    return growth.told(
+        FAULT,
+        leak,
+        f"{leak.amount} waited for the garbage collector: a reference cycle goes through them",
+        Fix(
+            "break the cycle: store a name and look the method up, use weakref.ref(self) in hooks and closures, "
+            "or let the hook close over a number instead of its own tensor"
+        ),
+        "What refers to itself is not freed by its last outside reference. The collector comes when many objects were made, "
+        "not when much memory is used; and a cycle through autograd's own memory it cannot see at all.",
+    )

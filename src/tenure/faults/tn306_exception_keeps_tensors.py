@@ -2,6 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tenure.faults import growth
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
+    from tenure.findings import Finding
 
 FAULT = Fault("TN306", "exception-keeps-tensors", __doc__)
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """What grew is held by the frames of exceptions that are kept."""
+    if not leak.has("exception") and not (leak.holder and leak.holder.kind == "exception"):
+        return None
+    return growth.told(
+        FAULT,
+        leak,
+        f"kept exceptions keep the tensors of the frames they passed: {growth.rate(leak)}, in {growth.name(leak)}",
+        Fix("keep a text (repr(error)), or error.with_traceback(None); and leave the except block before trying again"),
+        "An exception has its traceback, that has every frame between raise and except, and each frame its variables.",
+    )

@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tenure.faults import growth
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
+    from tenure.findings import Finding
 
 FAULT = Fault("TN307", "cache-keeps-tensors", __doc__)
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """What grew lies in a cache: functools.cache, or a dict whose keys never come again."""
+    if leak.what != "buffers" or leak.holder is None or leak.holder.kind == "cycle":
+        return None
+    at = next((link for link in leak.links[1:] if link.kind in ("cache", "entry", "item")), None)
+    if at is None or not (leak.has("cache") or (at.kind == "entry" and not leak.carries_graph)):
+        return None
+    return growth.told(
+        FAULT,
+        leak,
+        f"{growth.name(leak)} gets a new entry each time and never lets one go: {growth.rate(leak)}",
+        Fix(
+            "give the cache a bound (lru_cache(maxsize=…), an entry replaced per key), or key it by what really recurs; "
+            "never by an object such as a model"
+        ),
+        "A cache helps if keys come again. With a new key each time it only collects.",
+    )

@@ -2,6 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tenure.faults import growth
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
+    from tenure.findings import Finding
 
 FAULT = Fault("TN310", "graph-grows-in-loop", __doc__)
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """Each run of a session came with a larger graph than the one before."""
+    if leak.what != "operations":
+        return None
+    return growth.told(
+        FAULT,
+        leak,
+        f"the graph grew before each of {leak.count:,} runs: operations are made in the loop",
+        Fix(
+            "make the operations once, before the loop, and feed what changes through a placeholder; "
+            "graph.finalize() makes a later addition an error"
+        ),
+        "In graph mode each call adds operations (a constant with its data) to the graph, and nothing is ever taken out.",
+    )

@@ -2,6 +2,41 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tenure.faults import growth
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
+    from tenure.findings import Finding
 
 FAULT = Fault("TN311", "retracing", __doc__)
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """A function is traced again and again; or what its traces closed over piles up in the compiler's cache."""
+    if leak.what == "traces":
+        return growth.told(
+            FAULT,
+            leak,
+            f"{leak.name or 'a function'}() was traced {leak.count:,} times, and every trace is kept",
+            _FIX,
+            "Each new shape, dtype, Python number or function that is passed makes a new trace, which stays in a cache.",
+        )
+    root = next(iter(leak.links), None)
+    if leak.what == "buffers" and root is not None and root.text.startswith(("jax.", "jaxlib.", "tensorflow.")):
+        return growth.told(
+            FAULT,
+            leak,
+            f"traces that are kept keep the arrays they closed over: {growth.rate(leak)}",
+            _FIX,
+            "An array that a traced function takes from outside its arguments is a constant of that trace.",
+        )
+    return None
+
+
+_FIX = Fix(
+    "pass what changes as an array argument, pad to few shapes, and make functions and lambdas once, outside the loop"
+)

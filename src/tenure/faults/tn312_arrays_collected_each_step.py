@@ -2,6 +2,30 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tenure.faults import growth
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
+    from tenure.findings import Finding
 
 FAULT = Fault("TN312", "arrays-collected-each-step", __doc__)
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """Arrays without a graph pile up in a container."""
+    if leak.what != "buffers" or leak.holder is None or leak.suspect is None or leak.holder.kind == "cycle":
+        return None
+    return growth.told(
+        FAULT,
+        leak,
+        f"{growth.name(leak)} collects arrays and never lets one go: {growth.rate(leak)}",
+        Fix(
+            "keep what is needed of them: a number (float(x)), a summary, a copy on the host; or a bounded queue "
+            "(collections.deque(maxlen=…))"
+        ),
+        "Each stays on its device until nobody refers to it.",
+    )

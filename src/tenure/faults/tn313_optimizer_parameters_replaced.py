@@ -2,6 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tenure.faults import growth
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
+    from tenure.findings import Finding
 
 FAULT = Fault("TN313", "optimizer-parameters-replaced", __doc__)
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """Optimizers are kept, and with them parameters, gradients and state of models that are gone."""
+    if not any(link.text in (".param_groups", ".state") for link in leak.links) or leak.suspect is None:
+        return None
+    return growth.told(
+        FAULT,
+        leak,
+        f"optimizers kept in {growth.name(leak)} keep the parameters, gradients and state of earlier models: {growth.rate(leak)}",
+        Fix(
+            "drop the optimizer together with its model: clear the list, or call what the library has for it (free_memory())"
+        ),
+        "An optimizer refers to every parameter it was made for, and to its state for each.",
+    )

@@ -2,6 +2,40 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from tenure.faults import growth
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
+    from tenure.findings import Finding
 
 FAULT = Fault("TN314", "graph-retained", __doc__)
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """The graph that grew is one that backward was told to keep."""
+    if not leak.carries_graph or not leak.retaining or leak.what == "shared":
+        return None
+    cycle = leak.holder is not None and leak.holder.kind == "cycle"
+    if not cycle and not (leak.what == "nodes" or leak.has("autograd")):
+        return None
+    what = (
+        "create_graph=True makes each gradient hold its own graph"
+        if cycle
+        else (f"retain_graph=True keeps the graph of every step, by way of {growth.name(leak)}")
+    )
+    return growth.told(
+        FAULT,
+        leak,
+        f"{what}: {growth.rate(leak)}",
+        Fix(
+            "set .grad to None when it was used, or take the gradients with torch.autograd.grad(…, create_graph=True)"
+            if cycle
+            else "call backward() on this step's loss alone, without retain_graph=True; detach what is carried on"
+        ),
+        "A graph that backward does not free lives as long as anything refers to it.",
+        leak.retaining[:1],
+    )

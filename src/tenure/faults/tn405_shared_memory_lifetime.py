@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.analysis.leaks.model import Leak
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -38,4 +40,17 @@ def in_exception(raised: Raised) -> Finding | None:
             "keep the sending process alive until the tensor was received (an Event, or join() behind get()), or send a copy"
         ),
         certain=False,
+    )
+
+
+def in_run(leak: Leak) -> Finding | None:
+    """Tensors that came from another process pile up, each with its piece of shared memory and its file."""
+    if leak.what != "shared":
+        return None
+    return growth.told(
+        FAULT,
+        leak,
+        f"{leak.count:,} tensors of other processes are kept in {growth.name(leak)}, each with an open file",
+        Fix("copy what is kept out of shared memory, with x.clone() or int(x), and let the batch go"),
+        "A tensor from a DataLoader's worker lies in shared memory, which stays open until the last handle on it is gone.",
     )

@@ -6,7 +6,7 @@ import importlib
 import sys
 from typing import Any, cast
 
-from tenure.frameworks.base import Framework, Source
+from tenure.frameworks.base import Framework, Growing, Source
 
 # Torch before numpy and so on: the order in which an unknown class is asked about.
 _ADAPTERS = ("torch", "jax", "tensorflow", "numpy")
@@ -42,6 +42,12 @@ def recorder(name: str) -> Source:
     """A recorder for a framework that is imported."""
     module: Any = importlib.import_module(f"tenure.frameworks.recording.{name}")
     return cast("Source", module.source())
+
+
+def grower(name: str, source: Source) -> Growing:
+    """What looks for growth in a framework that `source` records."""
+    module: Any = importlib.import_module(f"tenure.frameworks.growing.{name}")
+    return cast("Growing", module.grower(source))
 
 
 def _imported() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -104,6 +104,41 @@ def memories(buffers: Iterable[Buffer]) -> list[tuple[int, list[Buffer]]]:
 def _extent(aliases: list[Buffer]) -> int:
     spans = [buffer.span for buffer in aliases if buffer.span is not None]
     return max(last for _, _, last in spans) - min(first for _, first, _ in spans) if spans else aliases[0].nbytes
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """Things of one origin that are alive together: buffers born at one place, traces of one function, and so on.
+
+    `what` says what they are ("buffers", "nodes", "traces", "operations", "tapes", "shared"); `stack` is the user's
+    lines where they come from, as `tenure.stacks.text` tells them; `steps` in how many different steps they were
+    born. `members` are what `Growing.held` takes, the oldest first.
+    """
+
+    framework: str
+    what: str
+    stack: str
+    count: int
+    nbytes: int = 0
+    steps: int = 0
+    name: str = ""
+    members: Sequence[Any] = ()
+
+
+class Growing(Protocol):
+    """Looks at what of a framework grows while a program runs. Called in the main thread, now and then."""
+
+    def crowds(self, least: int) -> list[Crowd]:
+        """What there are at least so many of."""
+
+    def held(self, crowd: Crowd, members: Sequence[Any]) -> tuple[list[Any], list[Buffer]]:
+        """The handles of these members, and their buffers: what the search for holders takes."""
+
+    def facts(self, handle: Any) -> dict[str, Any]:
+        """What of a handle decides which fault it is: whether it carries a graph, its shape, what it is a view of."""
+
+    def stop(self) -> None:
+        """Undo what was done to look."""
 
 
 class Sink(Protocol):

@@ -8,12 +8,14 @@ Nothing is recorded, and nothing large imported, before the process imports a fr
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,9 @@ RUN = "TENURE_RUN"
 # Set by what starts many processes at once: none of them may take the folder for its own.
 _LAUNCHERS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
+# What comes along with a recording; by name, for it stands on what is here.
+_COMPANIONS = ("tenure.watch",)
+
 _begun = False
 _waiting: _Guest | None = None
 
@@ -31,7 +36,8 @@ _waiting: _Guest | None = None
 def run(**how: Any) -> dict[str, str]:
     """The environment of a run that this process begins.
 
-    `steps`: how many each process records. `quiet`: no words of ours. `after`: a command for when it is over. `claim`:
+    `steps`: how many each process records. `quiet`: no words of ours. `watch`: the module that
+    looks at how each process ends. `after`: a command for when it is over. `claim`:
     a name for a run that has not made its folder, which is for the first of its processes that records.
     """
     return {RUN: json.dumps({"pid": os.getpid(), **how})}
@@ -80,11 +86,15 @@ class _Guest:
         _waiting = None
         imports.forget(self.start)
         try:
+            if self.how.get("watch"):  # what looks at how the process ends; who begins the run names it
+                import_module(self.how["watch"]).watch(self.folder, quiet=bool(self.how.get("quiet")))
             from tenure.trace.limited import Careful
 
             if "claim" in self.how:
                 _claim(self.folder, self.how["claim"])
             recorder = Careful(self.folder, steps=self.how.get("steps"), trouble=self._trouble)
+            for part in _COMPANIONS:
+                importlib.import_module(part).begin(recorder)
             recorder.start(fresh=False)
             _stop_with_children_of_multiprocessing(recorder)
         except Exception as error:  # noqa: BLE001

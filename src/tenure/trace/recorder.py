@@ -38,6 +38,8 @@ class Recorder:
         self.step = 0
         self.events = 0
         self.failure = ""
+        self.on_watch: list[Callable[[str, Source], None]] = []  # told of each framework that is recorded
+        self.before_stop: list[Callable[[], None]] = []
         self._by_user = False  # whether tenure.step() decides, and not what the frameworks' training loops show
         self._lock = threading.RLock()
 
@@ -79,6 +81,8 @@ class Recorder:
         source = frameworks.recorder(name)
         source.start(self._rows)
         self._sources[name] = source
+        for tell in self.on_watch:
+            tell(name, source)
         how = "native" if source.native else "in Python"
         self._rows.note("mark", f"recording {name} {getattr(sys.modules[name], '__version__', '')} ({how})")
 
@@ -87,6 +91,8 @@ class Recorder:
         global _active
         if _active is not self:
             return
+        for call in self.before_stop:
+            call()
         _active = None
         self._stopping.set()
         if threading.current_thread() is not self._thread:
@@ -100,6 +106,10 @@ class Recorder:
         with self._lock:
             self._flush()
             self._guard(self._stream.close)
+
+    def trouble(self, text: str) -> None:
+        """Note that something of ours went wrong."""
+        self._rows.trouble(text)
 
     def mark(self, name: str) -> None:
         """Note a moment by name."""

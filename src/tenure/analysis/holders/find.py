@@ -159,8 +159,10 @@ class _Search:
             holder = self._tell(path, path.chain[:-1] if path.chain[-2] in self._kinds else path.chain)
             kind = self._kinds.get(path.chain[-2], "view" if path.chain[-1] in others else holder.kind)
             foreign = sum(link.site is not None and not sites.is_user(link.site.file) for link in holder.links)
+            lender = path.chain[-2] if path.chain[-2] in self._kinds else path.chain[-1]
+            needs = _needs(self._heap.objects[lender]) if kind in ("array", "view") else None
             seen.add(Holder(kind, holder.links))
-            yield (path.rank, self._graphs(path), foreign, len(path.chain)), Holder(kind, holder.links)
+            yield (path.rank, self._graphs(path), foreign, len(path.chain)), Holder(kind, holder.links, needs)
 
     def _is_worth_telling(self, path: paths.Path) -> bool:
         parent, target = path.chain[-2:]
@@ -202,6 +204,12 @@ class _Search:
         keys = [key for space in spaces for found, key in (plain.key_of(space, thing),) if found and type(key) is str]
         spaces.clear()
         return keys[0] if keys else None
+
+
+def _needs(thing: Any) -> int | None:
+    """The bytes of an array or a tensor itself."""
+    count: object = getattr(thing, "nbytes", None)
+    return count if type(count) is int else None
 
 
 def _distinct(found: Iterable[Holder]) -> list[Holder]:

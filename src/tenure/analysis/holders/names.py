@@ -91,7 +91,9 @@ class Namer:
             fields: Any = plain.class_attribute(type(owner), "_fields") if plain.is_a(owner, tuple) else None
             if plain.is_tuple(fields) and index < len(fields):
                 return (Link(f".{fields[index]}", "attribute"),), 1
-            return (Link(f"[{index}]", "item"),), 1
+            # A queue that lets go of the oldest by itself is told apart: it does not grow for ever.
+            bounded = plain.is_a(owner, deque) and deque.maxlen.__get__(owner) is not None  # type: ignore[attr-defined]
+            return (Link(f"[{index}]", "bounded" if bounded else "item"),), 1
         place = census.place(owner, value)
         if place is not None:
             return (Link(f"[{', '.join(map(str, place))}]", "item"),), 1
@@ -103,7 +105,7 @@ class Namer:
         found, key = plain.key_of(owner, value)
         if found:
             shown = plain.text(key) or self._known(key) or f"<{plain.class_name(type(key))}>"
-            return (Link(f"[{shown}]", "item"),), 1
+            return (Link(f"[{shown}]", "entry"),), 1
         return ((Link("[key]", "key"),), 1) if plain.has_key(owner, value) else None
 
 

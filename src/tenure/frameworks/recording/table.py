@@ -149,7 +149,19 @@ class Buffer(weakref.ref[Any]):
     Another handle of the same buffer has one too, whose `root` is the first.
     """
 
-    __slots__ = ("holders", "key", "kind", "last_op", "last_stack", "last_use", "number", "root", "uses")
+    __slots__ = (
+        "holders",
+        "key",
+        "kind",
+        "last_op",
+        "last_stack",
+        "last_use",
+        "number",
+        "root",
+        "stack",
+        "step",
+        "uses",
+    )
 
     holders: int  # handles that share it
     key: int
@@ -159,6 +171,8 @@ class Buffer(weakref.ref[Any]):
     last_use: int
     number: int
     root: Buffer | None
+    stack: int  # of its birth
+    step: int
     uses: int
 
     # Not those of the tensor, which has none.
@@ -200,6 +214,8 @@ class Table:
         self._births.extend((time, nbytes, thread, stack, number, self.step, op, what, kind, scope))
         buffer = Buffer(tensor, gone)
         buffer.number = number
+        buffer.stack = stack
+        buffer.step = self.step
         buffer.kind = kind
         buffer.root = None
         buffer.holders = 1

@@ -158,6 +158,10 @@ class Tensorflow:
         """What was seen since the last time."""
         return self._table.take()
 
+    def handles(self) -> list[Buffer]:
+        """All handles that live."""
+        return list(self._handles.values())
+
     def at_step(self, number: int) -> None:
         """What comes now belongs to the next step."""
         self._table.step = number

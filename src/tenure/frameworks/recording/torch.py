@@ -189,6 +189,14 @@ class Native:
         self._columns.read(last=self._stopped)
         return self._columns
 
+    def crowds(self) -> list[tuple[int, list[tuple[int, int, int, int]]]]:
+        """The living by the stack they were born at: of each its number, address, bytes and step."""
+        found = []
+        for stack, *columns in self._core.crowds():
+            number, where, nbytes, step = (list(memoryview(column).cast("q")) for column in columns[:4])
+            found.append((stack, list(zip(number, where, nbytes, step, strict=True))))
+        return found
+
     def at_step(self, number: int) -> None:
         """The step that begins now."""
         self._core.step(number)

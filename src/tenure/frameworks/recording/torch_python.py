@@ -29,12 +29,14 @@ _KINDS = {
 
 @dataclass
 class _Known:
-    """A storage: its buffer's number, a weak reference, its address, and whether its kind is known for good."""
+    """A storage: its buffer's number, a weak reference, its address, whether its kind is known for good, its birth."""
 
     number: int
     storage: StorageWeakRef
     address: int
     settled: bool
+    nbytes: int
+    stack: int
 
 
 class InPython:
@@ -70,6 +72,15 @@ class InPython:
         for key in list(self._known):
             self._look(key, 0)
 
+    def crowds(self) -> list[tuple[int, list[tuple[int, int, int, int]]]]:
+        """The living by the stack they were born at: of each its number, address, bytes and (unknown) step."""
+        self.drain()
+        found: dict[int, list[tuple[int, int, int, int]]] = {}
+        for known in list(self._known.values()):
+            if known.stack:
+                found.setdefault(known.stack, []).append((known.number, known.address, known.nbytes, 0))
+        return list(found.items())
+
     def at_step(self, number: int) -> None:
         """Rows know the step themselves."""
 
@@ -103,7 +114,9 @@ class InPython:
             "torch", storage.nbytes(), str(tensor.device), op, tuple(tensor.shape), str(tensor.dtype)[6:], stack, kind
         )
         in_backward = torch._C._current_autograd_node() is not None
-        self._known[key] = _Known(number, StorageWeakRef(storage), storage.data_ptr(), bool(kind) or in_backward)
+        self._known[key] = _Known(
+            number, StorageWeakRef(storage), storage.data_ptr(), bool(kind) or in_backward, storage.nbytes(), stack
+        )
 
     def took(self, tensor: torch.Tensor, op: str, stack: int) -> None:
         """An operation took a tensor."""

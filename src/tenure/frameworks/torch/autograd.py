@@ -41,7 +41,7 @@ class Graph:
         with torch._C.DisableTorchFunction():
             queue: deque[Any] = deque()
             for tensor in tensors:
-                node = None if id(tensor) in without else _grad_fn(tensor)
+                node = None if id(tensor) in without else grad_fn(tensor)
                 if node is not None:
                     self._tensors.setdefault(id(node), []).append(self._add(tensor))
                     if id(node) not in self._objects:
@@ -155,7 +155,8 @@ def _unpack(node: Any, name: str, raw: Any, index: int | None) -> Any:
         return getattr(raw, "data", None)
 
 
-def _grad_fn(tensor: torch.Tensor) -> Any:
+def grad_fn(tensor: torch.Tensor) -> Any:
+    """The node that made a tensor, if there is one and torch lets it be seen."""
     if isinstance(tensor, EndedTensor):
         return None
     try:
@@ -175,7 +176,7 @@ def idle(live: list[torch.Tensor]) -> set[int]:
             # One reference is the list's, one the argument's.
             if sys.getrefcount(live[index]) - 2 <= kept(live[index]):
                 found.add(id(live[index]))
-    suspects = [tensor for tensor in live if id(tensor) in found and _grad_fn(tensor) is not None]
+    suspects = [tensor for tensor in live if id(tensor) in found and grad_fn(tensor) is not None]
     return found.difference(id(gradient) for gradient, _ in grads(live, suspects))
 
 

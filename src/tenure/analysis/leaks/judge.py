@@ -1,0 +1,231 @@
+"""Which suspects are leaks.
+
+A cache that fills up stops growing; a queue of bounded length says so; activations come and go; what a loop collects
+for a use after it is used then, by all of them. What is left, and grew to the last look, leaked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from tenure import sites
+from tenure.analysis.leaks import lines
+from tenure.analysis.leaks.model import Leak, family, grows_at
+from tenure.model import Holder, Link, Site
+from tenure.trace import suspects
+from tenure.trace.reader import Recorded
+from tenure.trace.suspects import Look, Suspect
+
+_LEAST = 8  # of one origin
+_RISES = 3  # looks with more than the one before
+_FACTOR = 1.3  # from half of the events to the last
+_SMALL = 256  # bytes of something kept without a graph that nobody should be troubled with
+_CYCLES = 5  # waiting for the collector together
+_LINE = re.compile(r"(.*):(\d+) in (.*)")
+
+
+def leaks(trace: Recorded) -> tuple[Leak, ...]:
+    """The leaks of a run, those that keep the most first."""
+    if not trace.path.is_dir():
+        return ()
+    grown = [suspect for suspect in suspects.heard(trace.path) if _grew(suspect) and not _is_by_design(suspect)]
+    used = _used_later(trace, grown)
+    found = [_leak(suspect) for suspect in grown if suspect.stack not in used]
+    return tuple(sorted(_together(found), key=lambda leak: (-leak.retained, -leak.count, leak.name)))
+
+
+def _grew(suspect: Suspect) -> bool:
+    looks = _while_it_lived(suspect.looks)
+    holder = _best(suspect)
+    if holder is not None and holder.kind == "cycle":
+        # The collector comes by now and then: what counts is that so many waited for it.
+        return max((look.count for look in looks), default=0) >= _CYCLES
+    if not looks or looks[-1].count < _LEAST:
+        return False
+    if suspect.what == "operations":  # counted run by run, not look by look
+        return len(looks) < 2 or looks[-1].count > looks[-2].count
+    tail = looks[-_RISES - 2 :]
+    rises = sum(after.count > before.count for before, after in pairwise(tail))
+    falls = any(after.count < before.count * 0.9 for before, after in pairwise(tail))
+    half = [look.count for look in looks if look.events <= looks[-1].events / 2]
+    enough = min(_RISES, len(looks) - 1) if len(looks) >= 3 or suspect.what == "traces" else _RISES
+    return rises >= enough and not falls and looks[-1].count >= _FACTOR * (half[-1] if half else 1)
+
+
+def _while_it_lived(looks: Sequence[Look]) -> list[Look]:
+    """The looks up to the end of whoever held it: a function returns, and its variables end with it."""
+    kept = list(looks)
+    most = max((look.count for look in kept), default=0)
+    while len(kept) > 1 and kept[-1].count < most / 2:
+        kept.pop()
+    while len(kept) > 1 and kept[-1].count == kept[-2].count == most:
+        kept.pop()  # after the loop
+    return kept
+
+
+def _is_by_design(suspect: Suspect) -> bool:
+    """What grows because it is meant to, or of which nobody can say that it is not."""
+    holder = _best(suspect)
+    if suspect.what == "operations":
+        return not suspect.stack
+    if suspect.what == "traces":  # of a function that the user has a name for
+        return not any(lines.mentions(site.file, suspect.name) for site in _stack(suspect.stack))
+    if holder is None:
+        return suspect.what == "buffers"
+    if holder.kind == "cycle":
+        return not _is_of_the_users(holder, suspect)
+    if any(link.kind == "bounded" for link in holder.links) or holder.kind == "native":
+        return True
+    first = holder.links[0].site
+    if holder.kind == "local" and first is not None and not sites.is_user(first.file):
+        return True  # a library at work
+    if holder.kind == "array" and not _is_small_view(holder, suspect):
+        return True  # what NumPy does with it later is not seen
+    graph = bool(suspect.facts.get("graph")) or any(link.kind == "autograd" for link in holder.links)
+    if graph or suspect.what != "buffers":
+        return False
+    if grows_at(holder.links) is None:
+        return True  # one name cannot hold many
+    if suspect.facts.get("parameter") and not any(
+        link.kind in ("cache", "closure", "exception") for link in holder.links
+    ):
+        # Parts of a model; but not those of one that only its optimizer or a cache still knows.
+        return not any(link.text in (".param_groups", ".state") for link in holder.links)
+    looks = _while_it_lived(suspect.looks)
+    return looks[-1].bytes / max(1, looks[-1].count) < _SMALL
+
+
+def _is_small_view(holder: Holder, suspect: Suspect) -> bool:
+    whole = suspect.facts.get("whole") or 0
+    return holder.nbytes is not None and holder.nbytes * 4 <= whole
+
+
+def _is_of_the_users(holder: Holder, suspect: Suspect) -> bool:
+    """Whether the user's own code closes the cycle: a library's is not theirs to mend."""
+    places = [link.site for link in holder.links if link.site is not None]
+    files = [site.file for site in _stack(suspect.stack)]
+    if any(sites.is_user(place.file) for place in places):
+        return True
+    names = [link.text.rpartition(".")[2] for link in holder.links if link.kind == "attribute"]
+    graph = any(link.kind == "autograd" for link in holder.links)
+    return (graph and bool(lines.calls(files, "backward", "create_graph"))) or any(
+        lines.stores(files, name) for name in names
+    )
+
+
+def _best(suspect: Suspect) -> Holder | None:
+    """The holder to tell: the user's own before a library's, and rather a container than a variable in passing."""
+
+    def rank(holder: Holder) -> tuple[bool, bool, bool]:
+        site = next((link.site for link in holder.links if link.site is not None), None)
+        foreign = site is not None and not sites.is_user(site.file)
+        passing = suspect.what == "shared" and not any(link.kind == "item" for link in holder.links)
+        return holder.kind == "native", foreign, passing
+
+    return min(suspect.holders, key=rank, default=None)
+
+
+def _used_later(trace: Recorded, grown: Iterable[Suspect]) -> set[str]:
+    """The birthplaces whose buffers were collected for a use that came: most of them, after the last was born."""
+    asked = {
+        suspect.stack
+        for suspect in grown
+        if suspect.what == "buffers" and not (_graph(suspect) and max(look.steps for look in suspect.looks) > 3)
+    }
+    if not asked:
+        return set()
+    rows = trace.sql("select stack, born, last_use, ended from buffers where stack is not null").to_pylist()
+    found: dict[str, list[dict[str, object]]] = {}
+    for row in rows:
+        place = "\n".join(dict.fromkeys(str(row["stack"]).split("\n")))
+        if place in asked:
+            found.setdefault(place, []).append(row)
+    return {place for place, members in found.items() if _was_bulk_used(members)}
+
+
+def _was_bulk_used(members: Sequence[dict[str, object]]) -> bool:
+    last = max(row["born"] for row in members)  # type: ignore[type-var]
+    kept = [row for row in members if row["ended"] is None or row["ended"] > last]  # type: ignore[operator]
+    late = [row for row in kept if row["last_use"] is not None and row["last_use"] > last]  # type: ignore[operator]
+    return len(late) > len(kept) / 2
+
+
+def _graph(suspect: Suspect) -> bool:
+    holder = _best(suspect)
+    return bool(suspect.facts.get("graph")) or (
+        holder is not None and any(link.kind == "autograd" for link in holder.links)
+    )
+
+
+def _leak(suspect: Suspect) -> Leak:
+    looks = _while_it_lived(suspect.looks)
+    last = max(looks, key=lambda look: look.count)
+    holder = _best(suspect)
+    born = _stack(suspect.stack)
+    files = _files(holder, born)
+    return Leak(
+        framework=suspect.framework,
+        what=suspect.what,
+        name=suspect.name,
+        born=born,
+        count=last.count,
+        bytes=last.bytes,
+        steps=max(look.steps for look in looks),
+        holder=holder,
+        stores=tuple(_stores(holder, files)),
+        facts=suspect.facts,
+        retained=last.bytes,
+        hooks=frozenset(word for hook in lines.hooks(files) for word in re.findall(r"\w+", hook.value)),
+        retaining=tuple(
+            site for keyword in ("create_graph", "retain_graph") for site in lines.calls(files, "backward", keyword)
+        ),
+    )
+
+
+def _files(holder: Holder | None, born: Sequence[Site]) -> list[str]:
+    links = () if holder is None else holder.links
+    files = [site.file for site in born] + [link.site.file for link in links if link.site is not None]
+    return [file for file in files if sites.is_user(file)]
+
+
+def _stores(holder: Holder | None, files: Sequence[str]) -> list[lines.Store]:
+    if holder is None:
+        return []
+    at = grows_at(holder.links)
+    named = holder.links if holder.kind == "cycle" else holder.links[: len(holder.links) if at is None else at]
+    found: list[lines.Store] = []
+    if any(link.kind == "hook" for link in holder.links):
+        found.extend(lines.hooks(files))
+    for link in named if holder.kind == "cycle" else reversed(named):
+        if link.kind in ("attribute", "local", "global", "class", "hook"):
+            found.extend(lines.stores(files, _name(link)))
+        if found:
+            break
+    return found
+
+
+def _name(link: Link) -> str:
+    return re.split(r"[.\[\s]", link.text)[-1] if link.text.startswith(".") else re.split(r"[\[\s(]", link.text)[0].rpartition(".")[2]  # fmt: skip
+
+
+def _stack(text: str) -> tuple[Site, ...]:
+    found = (_LINE.fullmatch(line) for line in text.split("\n"))
+    return tuple(Site(match[1], int(match[2]), match[3]) for match in found if match is not None)
+
+
+def _together(found: Iterable[Leak]) -> list[Leak]:
+    """One leak for each container: first what lies in it, then what that keeps alive in turn."""
+    groups: dict[tuple[str, ...], list[Leak]] = {}
+    for leak in found:
+        key = family(leak.holder) or (leak.what, leak.name, str(leak.born[:1]))
+        groups.setdefault(key, []).append(leak)
+    told = []
+    for group in groups.values():
+        direct = sorted(
+            group, key=lambda leak: (leak.has("autograd", "saved", "grad"), leak.what == "nodes", -leak.bytes)
+        )
+        told.append(dataclasses.replace(direct[0], retained=sum(leak.bytes for leak in group), kinds=len(group)))
+    return told

@@ -1,0 +1,85 @@
+"""What grows in JAX: arrays by birthplace, and programs that are compiled again and again at one place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jax import monitoring
+
+from tenure import sites, stacks
+from tenure.frameworks.base import Buffer, Crowd, Growing, Source
+from tenure.frameworks.jax import ADAPTER
+
+# Functions that JAX itself compiles when they are called outside of any other: not the user's to pad or to jit.
+_OWN = (jax.lax, jax.numpy, jax.nn, jax.random, jax.scipy, jax)
+_COMPILED = "/jax/core/compile/backend_compile_duration"
+
+
+def grower(source: Source) -> Growing:
+    """For the recorder that watches JAX."""
+    return Jax()
+
+
+class Jax:
+    """Looks at JAX; see `Growing`."""
+
+    def __init__(self) -> None:
+        self._capture = stacks.capturer()
+        self._compiled: dict[tuple[str, int], int] = {}
+        monitoring.register_event_duration_secs_listener(self._hear)
+
+    def stop(self) -> None:
+        """Listen no more."""
+        remove = getattr(monitoring, "unregister_event_duration_listener", None)
+        if remove is None:
+            from jax._src import monitoring as inner
+
+            remove = getattr(inner, "_unregister_event_duration_listener_by_callback", None)
+        if remove is not None:
+            remove(self._hear)
+        self._compiled.clear()
+
+    def _hear(self, event: str, seconds: float, **facts: Any) -> None:
+        name = str(facts.get("fun_name", "")).removeprefix("jit(").removesuffix(")")
+        if event == _COMPILED and not any(hasattr(module, name) for module in _OWN):
+            key = name, self._capture()
+            self._compiled[key] = self._compiled.get(key, 0) + 1
+
+    def crowds(self, least: int) -> list[Crowd]:
+        """Arrays born at one place; programs of one function compiled at one place."""
+        found: dict[str, list[Any]] = {}
+        for array in jax.live_arrays():
+            found.setdefault(_born(array), []).append(array)
+        compiled: dict[tuple[str, str], int] = {}
+        for (name, stack), count in list(self._compiled.items()):
+            key = name, stacks.plain(stack)
+            compiled[key] = compiled.get(key, 0) + count
+        return [
+            *(
+                Crowd("jax", "buffers", stack, len(arrays), sum(array.nbytes for array in arrays), members=arrays[::-1])
+                for stack, arrays in found.items()
+                if stack and len(arrays) >= least
+            ),
+            *(
+                Crowd("jax", "traces", stack, count, name=name)
+                for (name, stack), count in compiled.items()
+                if count >= least
+            ),
+        ]
+
+    def held(self, crowd: Crowd, members: Sequence[Any]) -> tuple[list[Any], list[Buffer]]:
+        """The arrays themselves."""
+        return list(members), [buffer for array in members for buffer in ADAPTER.buffers(array)]
+
+    def facts(self, handle: Any) -> dict[str, Any]:
+        """What decides about the fault."""
+        return {"shape": list(handle.shape), "dtype": str(handle.dtype), "bytes": handle.nbytes, "whole": handle.nbytes}
+
+
+def _born(array: Any) -> str:
+    traceback = getattr(array, "traceback", None)
+    frames = traceback.frames if traceback is not None else ()
+    users = (frame for frame in frames if sites.is_user(frame.file_name))
+    return "\n".join(dict.fromkeys(f"{frame.file_name}:{frame.line_num} in {frame.function_name}" for frame in users))

@@ -1,0 +1,154 @@
+"""What grows in torch: buffers by birthplace, autograd graphs that span many steps, memory shared with workers."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from tenure import stacks
+from tenure.frameworks.base import Buffer, Crowd, Growing, Source
+from tenure.frameworks.torch import autograd
+from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
+
+_STEPS = 64  # whose graphs are told apart
+_NODES = 50_000  # looked at, at most
+_FILES = Path("/proc/self/fd")
+
+
+def grower(source: Source) -> Growing:
+    """For the recorder that watches torch."""
+    return Torch(source)
+
+
+class Torch:
+    """Looks at torch; see `Growing`."""
+
+    def __init__(self, source: Any) -> None:
+        self._source = source
+        self._begun: list[int] = []  # autograd's sequence number at the beginning of each of the last steps
+        self._hook = register_optimizer_step_post_hook(self._stepped)
+        self._files = _open_files()
+
+    def stop(self) -> None:
+        """Take the hook out again."""
+        self._hook.remove()
+
+    def _stepped(self, *_: object) -> None:
+        self._begun.append(torch._C._autograd._get_sequence_nr())
+        del self._begun[:-_STEPS]
+
+    def crowds(self, least: int) -> list[Crowd]:
+        """Buffers born at one place; tensors whose graph spans steps; tensors in shared memory."""
+        places: dict[
+            str, list[tuple[int, int, int, int]]
+        ] = {}  # one line may make several, each with a stack of its own
+        for stack, members in self._source.crowds():
+            places.setdefault(stacks.plain(stack), []).extend(members)
+        found = [_crowd(place, sorted(members)) for place, members in places.items() if len(members) >= least]
+        live: list[Any] = []
+        if len(self._begun) >= least or _open_files() >= self._files + least:
+            live.extend(tensor for tensor in ADAPTER.live() if not is_symbolic(tensor))
+        if len(self._begun) >= least:
+            found.extend(self._graphs(live, least))
+        found.extend(_shared(live, least))
+        live.clear()
+        return found
+
+    def _graphs(self, live: list[Any], least: int) -> list[Crowd]:
+        """The tensor whose graph has nodes of the most steps: nobody trains through so many."""
+        best: tuple[int, int, Any] = (0, 0, None)
+        seen: dict[int, int] = {}
+        with torch._C.DisableTorchFunction():
+            for tensor in live:
+                node = autograd.grad_fn(tensor)
+                if node is not None and id(tensor) not in seen:
+                    steps, nodes = self._span(node)
+                    best = max(best, (steps, nodes, tensor), key=lambda found: found[:2])
+        steps, nodes, tensor = best
+        if steps < least:
+            return []
+        return [Crowd("torch", "nodes", "", steps, 0, steps, f"{nodes} nodes", [tensor])]
+
+    def _span(self, node: Any) -> tuple[int, int]:
+        """Of how many steps there are nodes in a graph, and how many nodes it has."""
+        steps: set[int] = set()
+        known, queue = {node}, [node]
+        while queue and len(known) < _NODES:
+            node = queue.pop()
+            number = node._sequence_nr()
+            if number < 1 << 63:  # not what adds up a parameter's gradient: that is as old as the parameter
+                steps.add(bisect(self._begun, number))
+            for after, _ in node.next_functions:
+                if after is not None and after not in known:
+                    known.add(after)
+                    queue.append(after)
+        return len(steps), len(known)
+
+    def held(self, crowd: Crowd, members: Sequence[Any]) -> tuple[list[Any], list[Buffer]]:
+        """Handles on these addresses; where there is none, the buffers that the graph saved."""
+        if crowd.what != "buffers":
+            return list(members), [buffer for handle in members for buffer in ADAPTER.buffers(handle)]
+        wanted = set(members)
+        live = [tensor for tensor in ADAPTER.live() if not is_symbolic(tensor) and tensor.layout == torch.strided]
+        handles = [tensor for tensor in live if _address(tensor) in wanted]
+        buffers = {buffer.key: buffer for handle in handles for buffer in ADAPTER.buffers(handle)}
+        if not handles:
+            graph = autograd.Graph(live, autograd.idle(live))
+            graph.savers(lambda value: self._note(value, wanted, buffers))
+            graph.clear()
+        live.clear()
+        return handles, list(buffers.values())
+
+    def _note(self, value: Any, wanted: set[Any], buffers: dict[Any, Buffer]) -> bool:
+        if isinstance(value, torch.Tensor) and value.layout == torch.strided and _address(value) in wanted:
+            buffers.update((buffer.key, buffer) for buffer in ADAPTER.buffers(value))
+        return False
+
+    def facts(self, handle: Any) -> dict[str, Any]:
+        """What decides about the fault."""
+        with torch._C.DisableTorchFunction():
+            whole = handle.untyped_storage().nbytes() if handle.layout == torch.strided else 0
+            return {
+                "graph": autograd.grad_fn(handle) is not None,
+                "shape": list(handle.shape),
+                "dtype": str(handle.dtype).removeprefix("torch."),
+                "bytes": handle.numel() * handle.element_size(),
+                "whole": whole,
+                "shared": handle.is_shared() if handle.device.type == "cpu" else False,
+                "parameter": isinstance(handle, torch.nn.Parameter),
+            }
+
+
+def _crowd(place: str, members: list[tuple[int, int, int, int]]) -> Crowd:
+    _, where, nbytes, steps = zip(*members, strict=True)
+    return Crowd("torch", "buffers", place, len(members), sum(nbytes), len(set(steps)), members=where)
+
+
+def _shared(live: list[Any], least: int) -> list[Crowd]:
+    """Tensors on memory that came from another process: each keeps a file descriptor."""
+    with torch._C.DisableTorchFunction():
+        found = [tensor for tensor in live if tensor.device.type == "cpu" and tensor.layout == torch.strided]
+        found = [tensor for tensor in found if tensor.untyped_storage().is_shared()]
+    if len(found) < least:
+        return []
+    return [
+        Crowd("torch", "shared", "", len(found), sum(one.untyped_storage().nbytes() for one in found), members=found)
+    ]
+
+
+def _address(tensor: Any) -> int:
+    with torch._C.DisableTorchFunction():
+        return int(tensor.untyped_storage().data_ptr()) if tensor.layout == torch.strided else 0
+
+
+def _open_files() -> int:
+    try:
+        return len(os.listdir(_FILES))  # noqa: PTH208 - the quickest way
+    except OSError:
+        return 0

@@ -1,0 +1,167 @@
+"""The looks: when they come, what is looked at, and for whose holders it is worth to search."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from typing import Any
+
+from tenure import frameworks, stacks
+from tenure.analysis import holders
+from tenure.frameworks.base import Crowd, Growing, Source
+from tenure.model import Holder
+from tenure.trace import suspects
+from tenure.trace.recorder import Recorder
+from tenure.trace.suspects import Look, Suspect
+
+_FIRST = 24  # events before the first look
+_SPACING = 0.25  # of all events so far, to the next look
+_LEAST = 5  # of one origin, below which nobody looks closer
+_RISES = 2  # looks in a row with more than before, after which holders are searched for
+_AT_ONCE = 3  # searches in one look
+_FREE = 2.0  # seconds that searches may take in any case
+_SHARE = 0.02  # of the run's time that they may take beyond
+_AGAIN = 3  # times as many as at the last search make it worth another
+_HOLDERS = 6
+
+
+class Watch:
+    """The watch over one process."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._growing: dict[str, Growing] = {}
+        self._begun = time.monotonic()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pid = os.getpid()
+        self._known: dict[tuple[str, ...], _Known] = {}
+        self._events = self._next = self._looks = 0
+        self._spent = 0.0
+        self._busy = False
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._recorder.on_watch.append(self._enlist)
+        self._recorder.before_stop.append(self.stop)
+        self._wait()
+
+    def _enlist(self, name: str, source: Source) -> None:
+        self._growing[name] = frameworks.grower(name, source)
+
+    def _wait(self) -> None:
+        self._next = max(_FIRST, int(self._events * _SPACING))
+        stacks.after(self._next, self._called)
+
+    def _called(self) -> None:
+        """Between two instructions of the user's program: whatever happens here must not reach it."""
+        if self._pid != os.getpid():
+            self._forget()
+        self._events += self._next
+        self._look_safely()
+        self._wait()
+
+    def _look_safely(self) -> None:
+        if self._busy:
+            return
+        self._busy = True
+        collecting = gc.isenabled()
+        gc.disable()  # the user's cycles end when the user's program would have them end
+        try:
+            self._look()
+        except Exception as error:  # noqa: BLE001
+            self._recorder.trouble(f"looking for leaks: {error!r}")
+        finally:
+            self._busy = False
+            if collecting:
+                gc.enable()
+
+    def stop(self) -> None:
+        """Look once more, and tell what was seen."""
+        stacks.after(0, None)
+        if self._pid != os.getpid():
+            return
+        self._look_safely()
+        for growing in self._growing.values():
+            growing.stop()
+        found = [
+            known.suspect for known in self._known.values() if known.searched or known.suspect.what in _HELD_BY_NONE
+        ]
+        for suspect in found:
+            suspect.total = self._looks
+        try:
+            suspects.tell(self._recorder.folder, found)
+        except OSError as error:
+            self._recorder.trouble(f"suspects of leaks could not be written: {error}")
+
+    def _look(self) -> None:
+        self._looks += 1
+        risen: list[tuple[_Known, Crowd, Growing]] = []
+        seen = set()
+        for growing in list(self._growing.values()):
+            for crowd in growing.crowds(_LEAST):
+                key = (crowd.framework, crowd.what, crowd.stack, crowd.name if crowd.what == "traces" else "")
+                known = self._known.get(key)
+                if known is None:
+                    known = self._known[key] = _Known(crowd)
+                seen.add(key)
+                known.see(Look(self._events, self._recorder.step, crowd.count, crowd.nbytes, crowd.steps))
+                if known.is_worth_a_search:
+                    risen.append((known, crowd, growing))
+        for other, known in self._known.items():
+            if other not in seen:
+                known.see(Look(self._events, self._recorder.step, 0, 0, 0))
+        risen.sort(key=lambda one: (one[0].searched, -one[1].nbytes))
+        for known, crowd, growing in risen[:_AT_ONCE]:
+            if self._spent > _FREE + _SHARE * (time.monotonic() - self._begun):
+                break
+            before = time.thread_time()
+            known.search(crowd, growing)
+            self._spent += time.thread_time() - before
+        risen.clear()
+
+
+_HELD_BY_NONE = ("traces", "operations")  # the framework itself keeps them
+
+
+class _Known:
+    """Things of one origin, as they were seen so far."""
+
+    def __init__(self, crowd: Crowd) -> None:
+        self.suspect = Suspect(crowd.framework, crowd.what, crowd.stack, crowd.name)
+        self.searched = 0  # how many there were when their holders were last searched for
+        self._rises = 0
+
+    def see(self, look: Look) -> None:
+        """One more look."""
+        before = self.suspect.looks[-1].count if self.suspect.looks else 0
+        self._rises = self._rises + 1 if look.count > before else self._rises if look.count == before else 0
+        self.suspect.looks.append(look)
+
+    @property
+    def is_worth_a_search(self) -> bool:
+        """Whether it has risen, and is not known well enough."""
+        if self.suspect.what in _HELD_BY_NONE:
+            return False
+        return self._rises >= _RISES and self.suspect.looks[-1].count >= _AGAIN * self.searched
+
+    def search(self, crowd: Crowd, growing: Growing) -> None:
+        """Find out who holds one of them: not one of the newest, which may still be in use."""
+        self.searched = crowd.count
+        self.suspect.name = crowd.name
+        sample = [crowd.members[len(crowd.members) * 2 // 5]] if crowd.members else []
+        handles, buffers = growing.held(crowd, sample)
+        if not handles and not buffers:
+            return
+        if handles:
+            self.suspect.facts = growing.facts(handles[0])
+        own = frozenset({id(sample), id(crowd.members), id(handles), id(crowd)})
+        found = _find(handles, buffers, own)
+        if found:
+            self.suspect.holders = found
+
+
+def _find(handles: list[Any], buffers: list[Any], own: frozenset[int]) -> list[Holder]:
+    return holders.find(handles, buffers, own, _HOLDERS)
