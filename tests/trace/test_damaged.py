@@ -115,9 +115,9 @@ def damage(rng, folder):
 
 def look(folder, whole, *, thorough):
     """What becomes of a damaged trace: all of it is read if it opens, and if `thorough`, by all that reads."""
+    from tenure.analysis.summary import summary
     from tenure.errors import TraceError
     from tenure.trace.reader import load
-    from tenure.trace.summary import summary
     from tenure.views.console import report
 
     try:

@@ -15,7 +15,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the report to standard output."""
     from tenure.trace.reader import load
-    from tenure.trace.summary import summary
+    from tenure.analysis.summary import summary
     from tenure.views.console import report
 
     found = summary(load(options.trace))

@@ -7,8 +7,9 @@ words and not to an allocation of a terabyte.
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 _MARK = b"\xff\xff\xff\xff"
@@ -36,25 +37,38 @@ class Walk:
     rows: int
     closed: bool
     rest: int = 0  # bytes after the last whole batch
+    # Where each batch begins and ends; the same of each message of words, and whether it adds to those before (1).
+    places: array[int] = field(default_factory=lambda: array("q"), repr=False)
+    words: array[int] = field(default_factory=lambda: array("q"), repr=False)
+    head: int = 0  # where the schema ends
 
 
 def walk(file: BinaryIO, limit: int) -> Walk:
     """Look at the messages in the first `limit` bytes; a last one that is not whole is left out."""
-    end = batches = rows = 0
+    end = batches = rows = head = 0
     closed = False
+    places, words = array("q"), array("q")
     for at, kind, length in _messages(file, limit):
         if (at == 0) != (kind == _SCHEMA):
             raise Broken(at, "the stream does not begin with its schema" if at == 0 else "a second schema")
         closed = kind == 0
         batches += kind == _BATCH
         rows += length if kind == _BATCH else 0
+        head = file.tell() if kind == _SCHEMA else head
+        if kind == _BATCH:
+            places.extend((at, file.tell()))
+        elif kind == _DICTIONARY:
+            words.extend((at, file.tell(), length))
         if kind != _DICTIONARY:  # the words of a batch are of use only with it
             end = file.tell()
-    return Walk(end, batches, rows, closed, limit - end)
+    return Walk(end, batches, rows, closed, limit - end, places, words, head)
 
 
 def _messages(file: BinaryIO, limit: int) -> Iterator[tuple[int, int, int]]:
-    """Where each whole message begins, its kind (0 for the end of the stream) and its rows; the file stands behind it."""
+    """Where each whole message begins, its kind (0 for the end of the stream) and its rows; the file stands behind it.
+
+    Of words it is told instead whether they add to those before.
+    """
     at = 0
     while at + 8 <= limit:
         file.seek(at)
@@ -78,10 +92,10 @@ def _messages(file: BinaryIO, limit: int) -> Iterator[tuple[int, int, int]]:
             raise Broken(at, f"a message of {header.body:,} bytes")
         if body + header.body > limit:
             return
-        _check(file, header, at, body)
+        _check(file.read(header.body), header, at)
         at = body + header.body
         file.seek(at)
-        yield body - 8 - size, header.kind, header.rows
+        yield body - 8 - size, header.kind, header.delta if header.kind == _DICTIONARY else header.rows
 
 
 class _Header:
@@ -95,10 +109,12 @@ class _Header:
         self.rows = 0
         self.buffers: list[tuple[int, int]] = []
         self.packed = False
+        self.delta = 0
         if self.kind not in (_SCHEMA, _DICTIONARY, _BATCH):
             raise struct.error
         table = self._table(root, 2)
         if self.kind == _DICTIONARY:
+            self.delta = self._number(table, 2, "<B")
             table = self._table(table, 1)
         if self.kind != _SCHEMA:
             self.rows = self._number(table, 0, "<q")
@@ -134,7 +150,7 @@ class _Header:
         return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _check(file: BinaryIO, header: _Header, at: int, body: int) -> None:
+def _check(body: bytes, header: _Header, at: int) -> None:
     """Every buffer must lie in its message, and must not claim to unpack to more than a batch can be."""
     total = 0
     for offset, length in header.buffers:
@@ -142,8 +158,7 @@ def _check(file: BinaryIO, header: _Header, at: int, body: int) -> None:
             raise Broken(at, "a buffer that lies outside of its message")
         unpacked = length
         if header.packed and length >= 8:
-            file.seek(body + offset)
-            unpacked = max(length, int.from_bytes(file.read(8), "little", signed=True))
+            unpacked = max(length, int.from_bytes(body[offset : offset + 8], "little", signed=True))
         total += unpacked
     if total > _LARGEST_BODY or not 0 <= header.rows <= _LARGEST_BODY:
         raise Broken(at, f"a batch that claims {header.rows:,} rows and to unpack to {total:,} bytes")

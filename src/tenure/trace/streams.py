@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -50,6 +50,7 @@ class Stream:
     batches: int
     fields: tuple[str, ...]
     clock: str  # which no two processes read alike
+    seen: messages.Walk = field(repr=False)
 
     def read(self, columns: Sequence[str]) -> Iterator[Any]:
         """Its batches, with all columns of a trace; those that are not asked for cost nothing and are null."""
@@ -63,12 +64,12 @@ class Stream:
                 for _ in range(self.batches):
                     batch = reader.read_next_batch()
                     batch.validate(full=True)
-                    self._check_ranges(batch)
+                    self.check_ranges(batch)
                     yield _dressed(batch, self.process.number, places=bool(PLACE & set(columns)))
         except (pa.ArrowException, OSError, StopIteration) as error:
-            raise TraceError(f"{self.process.path} cannot be read: {_line(error)}; {_AGAIN}") from error
+            raise damaged(self.process.path, error) from error
 
-    def _check_ranges(self, batch: Any) -> None:
+    def check_ranges(self, batch: Any) -> None:
         """Numbers that only damage makes, and that would fail somewhere later: in a sum, or as a date."""
         import pyarrow as pa
         from pyarrow import compute
@@ -78,6 +79,11 @@ class Stream:
                 found = compute.min_max(batch.column(name).cast(pa.int64())).as_py()
                 if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
                     raise TraceError(f"{self.process.path} is damaged: column {name!r} holds what cannot be; {_AGAIN}")
+
+
+def damaged(path: Path, error: BaseException) -> TraceError:
+    """What Arrow or the system says of a file that should be whole."""
+    return TraceError(f"{path} cannot be read: {_line(error)}; {_AGAIN}")
 
 
 @cache
@@ -140,7 +146,7 @@ def _opened(path: Path, file: BinaryIO, notes: list[str]) -> Stream | None:
     if seen.end == 0:
         raise TraceError(f"{path} is no whole trace: byte {proven:,} is inside its first message; {_AGAIN}")
     about, fields = _described(path)
-    stream = Stream(_process(path, about, seen), seen.batches, fields, about.get("clock_offset_ns", ""))
+    stream = Stream(_process(path, about, seen), seen.batches, fields, about.get("clock_offset_ns", ""), seen)
     if not summed:
         notes.append(f"{sums.name} is missing or empty: {path.name} was validated without it")
         for _ in stream.read(fields):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tenure.model import size
-from tenure.trace.summary import Amount, Peak, SiteAmount, Summary
+from tenure.analysis.summary import Amount, Peak, SiteAmount, Summary
 
 _HEIGHT = 6
 _EIGHTHS = " ▁▂▃▄▅▆▇█"

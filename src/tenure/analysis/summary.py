@@ -1,0 +1,104 @@
+"""A run in a few numbers: how long, how much, when the peak was and what made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from tenure.analysis.amounts import Amount, SiteAmount, moment
+from tenure.analysis.peak import Peak, Rank, device_of, peak
+from tenure.analysis.scan import Scan, scan
+from tenure.trace.reader import Recorded
+from tenure.trace.streams import Process
+
+__all__ = ["POINTS", "Amount", "Peak", "Rank", "SiteAmount", "Summary", "summary"]
+POINTS = 60  # of the curve
+
+_BORN = """
+    select framework, count(*) as count, sum(bytes)::bigint as bytes
+    from events where event = 'birth' group by framework order by bytes desc, framework"""
+_TROUBLE = "trouble:"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run. `curve` holds the most bytes alive in each of its equal parts, on the device that the peak is of.
+
+    `notes` say what is odd about the trace, and what went wrong while it was recorded.
+    """
+
+    path: str
+    command: tuple[str, ...]
+    processes: tuple[Process, ...]
+    frameworks: tuple[Amount, ...]
+    began: datetime | None
+    seconds: float
+    steps: int
+    events: int
+    buffers: int
+    bytes: int
+    left: Amount
+    curve: tuple[int, ...]
+    peak: Peak | None
+    notes: tuple[str, ...]
+
+
+def summary(trace: Recorded, found: Scan | None = None) -> Summary:
+    """The whole trace in one pass over its events; none, if it was scanned before."""
+    found = found or scan(trace.streams)
+    first, last, births, total, _ = found.facts
+    known = first <= last
+    alive = found.alive()
+    left = [count for count in alive["bytes"].to_pylist() if count]
+    return Summary(
+        path=str(trace.path),
+        command=trace.processes[0].command,
+        processes=trace.processes,
+        frameworks=_frameworks(trace, found, births, total),
+        began=moment(first) if known else None,
+        seconds=(last - first) / 1e6 if known else 0.0,
+        steps=max((len(times) for times in found.steps), default=0),
+        events=sum(process.events for process in trace.processes),
+        buffers=births,
+        bytes=total,
+        left=Amount("alive at the end", sum(left), len(left)),
+        curve=_curve(found, first, last) if known else (),
+        peak=peak(found),
+        notes=(*trace.notes, *troubles(found)),
+    )
+
+
+def troubles(found: Scan) -> tuple[str, ...]:
+    """What the recorders said went wrong: marks that begin so."""
+    names = {name for one in found.sources for _, texts in one.numbers.words("name") for name in texts.to_pylist()}
+    return tuple(
+        f"while recording: {name.removeprefix(_TROUBLE).strip()}" for name in sorted(names) if name.startswith(_TROUBLE)
+    )
+
+
+def _frameworks(trace: Recorded, found: Scan, births: int, total: int) -> tuple[Amount, ...]:
+    """What each framework made. Where there is one, it made everything."""
+    names = {name for one in found.sources for _, texts in one.numbers.words("framework") for name in texts.to_pylist()}
+    if len(names) < 2:
+        return tuple(Amount(name, total, births) for name in names) if births else ()
+    rows = trace.sql(_BORN).to_pylist()
+    return tuple(Amount(row["framework"] or "", row["bytes"] or 0, row["count"]) for row in rows)
+
+
+def _curve(found: Scan, first: int, last: int) -> tuple[int, ...]:
+    """The most bytes alive in each part of the run: where nothing changes, what was alive before stays."""
+    device = device_of(found)
+    if device is None:
+        return ()
+    curve, span = found.curve(device), max(last - first, 1)
+    most: list[int | None] = [None] * POINTS
+    final = [0] * POINTS
+    for index, high, low in zip(curve.index, curve.most, curve.last, strict=True):
+        point = min(POINTS - 1, max(0, (index << curve.shift) - first) * POINTS // span)
+        most[point] = max(most[point] or 0, high)
+        final[point] = low
+    told, before = [], 0
+    for highest, end in zip(most, final, strict=True):
+        told.append(before if highest is None else max(before, highest))
+        before = before if highest is None else end
+    return tuple(told)
