@@ -167,10 +167,14 @@ class Autograd:
         )  # fmt: skip
         frame = self.raised.here
         source = self.raised.source(frame)
-        statement = source.statement(frame.line) if source and frame else None
-        if not none or frame is None or source is None or statement is None:
+        if not none or frame is None:
             return None
-        name = _grad_in(statement) or self._bound_grad(source, frame)
+        told = ".grad attribute of a Tensor that is not a leaf Tensor" in self.raised.log
+        if source is None:
+            name = _grad_in_text(frame.text)
+            return MissingGrad(name, False, False, None) if name and told else None
+        statement = source.statement(frame.line)
+        name = (_grad_in(statement) if statement else "") or self._bound_grad(source, frame)
         if not name:
             return None
         seen = values.lookup(frame, name)
@@ -178,10 +182,9 @@ class Autograd:
             is_leaf = bool(seen.is_leaf)
             return (
                 None
-                if seen.grad is not None and is_leaf
+                if is_leaf and seen.grad is not None
                 else MissingGrad(name, is_leaf, True, self._made(source, frame, name))
             )
-        told = ".grad attribute of a Tensor that is not a leaf Tensor" in self.raised.log
         return MissingGrad(
             name, False if told else self._leaf(source, frame, name), False, self._made(source, frame, name)
         )
@@ -332,6 +335,12 @@ def _grad_in(node: ast.AST) -> str:
         ):
             return dotted(part.value)
     return ""
+
+
+def _grad_in_text(line: str) -> str:
+    """The same from one line of a traceback whose file is not here."""
+    found = re.search(r"(?P<name>[A-Za-z_][\w.]*)\.grad\b", line)
+    return found["name"] if found else ""
 
 
 def _is_torch(value: object) -> bool:

@@ -185,7 +185,9 @@ def _given_name(call: ast.Call) -> str:
 
 
 def _is_symbolic(tensor: Any) -> bool:
-    return not type(tensor).__name__.startswith("Eager") and _op(tensor) is not None
+    """Of a graph that the program built itself, not of one that a tf.function did."""
+    op = None if type(tensor).__name__.startswith("Eager") else _op(tensor)
+    return op is not None and type(op.graph).__name__ == "Graph"
 
 
 def _op(tensor: Any) -> Any:

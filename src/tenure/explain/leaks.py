@@ -22,6 +22,16 @@ _TF = (
     r"|The tensor .{0,200} cannot be accessed here: it is defined in another function or code block"
 )
 _TF_KINDS = ("TypeError", "InaccessibleTensorError", "AttributeError", "ValueError", "OperatorNotAllowedInGraphError")
+# A symbolic tensor whose value is asked for.
+SYMBOLIC = (
+    r"'(?:SymbolicTensor|Tensor)' object has no attribute '(?:numpy|item|tolist)'"
+    r"|Cannot convert a symbolic (?:tf\.)?Tensor"
+    r"|Using a symbolic `?tf\.Tensor`? as a Python|using a `tf\.Tensor` as a Python `bool` is not allowed"
+    r"|Iterating over a symbolic `?tf\.Tensor`?|iterating over `tf\.Tensor` is not allowed"
+    r"|numpy\(\) is only available when eager execution is enabled|Tensor\.numpy\(\) is not supported in graph mode"
+    r"|(?:float|int|complex)\(\) argument must be .* not '(?:Symbolic)?Tensor'"
+    r"|'(?:SymbolicTensor|Tensor)' object cannot be interpreted as an integer"
+)
 _GRAPH = re.compile(
     r"defined in (?:another )?(?:function or code block|FuncGraph\(name=(?P<name>[^,)]+)|(?P<other>[^,\n]+))"
 )
@@ -53,6 +63,7 @@ _TRANSFORMS = (
     "jacobian", "hessian", "checkpoint", "remat", "shard_map", "xmap", "make_jaxpr", "eval_shape", "custom_jvp",
     "custom_vjp", "scan", "while_loop", "fori_loop", "cond", "switch", "map", "associative_scan", "filter_jit",
     "filter_grad", "filter_value_and_grad", "filter_vmap", "pallas_call",
+    "tf.function", "function", "map_fn", "filter", "flat_map", "interleave", "py_function", "vectorized_map", "scan",
 )  # fmt: skip
 
 
@@ -124,7 +135,7 @@ def find(raised: Raised) -> Leak | None:
 
 def _tensorflow(raised: Raised) -> Leak | None:
     if not raised.says(_TF, *_TF_KINDS):
-        return None
+        return _symbolic(raised)
     graph = _GRAPH.search(raised.message)
     name = (graph["name"] or graph["other"] or "") if graph else ""
     said = _NAME.search(raised.message)
@@ -141,6 +152,16 @@ def _tensorflow(raised: Raised) -> Leak | None:
     return Leak(raised, "tensorflow", tensor, function, construct, raised.escape(stack), certain=bool(stack))
 
 
+def _symbolic(raised: Raised) -> Leak | None:
+    """A symbolic tensor read as a number by code that is not being traced: it had got out before."""
+    if not raised.says(SYMBOLIC) or raised.in_trace or is_traced(raised) or raised.graphs.is_graph_mode:
+        return None
+    escape = raised.escape()
+    return (
+        Leak(raised, "tensorflow", "a symbolic tensor", "", "", escape, certain=False) if escape is not None else None
+    )
+
+
 def _jax(raised: Raised) -> Leak | None:
     if raised.kind == "UnexpectedTracerError" or raised.says(r"Encountered an unexpected tracer"):
         of = _JAX_OF.search(raised.message)
@@ -150,6 +171,11 @@ def _jax(raised: Raised) -> Leak | None:
         construct = _JAX_BODIES.get(kind, "")
         function = by["function"].rpartition(".")[2] if by else ""
         return Leak(raised, "jax", what, function, construct, raised.escape(raised.born), certain=bool(raised.born))
+    if raised.says(r"^Leaked (?:trace|level|sublevel)\b"):  # jax.checking_leaks
+        traced = _CONVERTED.search(raised.message)
+        construct = _JAX_BODIES.get(traced["kind"], "") if traced else ""
+        name = traced["function"] if traced else ""
+        return Leak(raised, "jax", "a tracer", name, construct, _escape(raised, traced), certain=True)
     if raised.kind in _READS and "racer" in raised.message:
         return _read_outside(raised)
     return None
@@ -164,12 +190,21 @@ def _read_outside(raised: Raised) -> Leak | None:
             return None
     elif is_traced(raised):
         return None
-    escape = raised.escape()
+    escape = _escape(raised, traced)
     if escape is None:
         return None
     construct = _JAX_BODIES.get(traced["kind"], "") if traced else ""
     function = traced["function"] if traced else ""
     return Leak(raised, "jax", "a tracer", function, construct, escape, certain=False)
+
+
+def _escape(raised: Raised, traced: re.Match[str] | None) -> Escape | None:
+    """How it got out: of the function that the message names, if it names one."""
+    from tenure.explain.raised import Frame
+
+    if traced is None:
+        return raised.escape()
+    return raised.escape((Frame(traced["file"], int(traced["line"]), traced["function"]),)) or raised.escape()
 
 
 def is_traced(raised: Raised) -> bool:

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 Told: TypeAlias = tuple[str, int, str, str]  # file, line, function, text
 
 _FILE = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>[^\n*]+?)[ ]*\*?[ ]*$')
-# TensorFlow: a tensor that is out of scope, and a node that failed in a session or in a graph.
-_DEFINED = re.compile(
-    r"was defined here:[ ]*\n|Original stack trace for .*:[ ]*\n|Detected at node .* defined at .*:[ ]*\n"
+# TensorFlow: a tensor that is out of scope; then, of a node that failed in a session or in a graph, where it was built.
+_DEFINED = (
+    re.compile(r"was defined here:[ ]*\n"),
+    re.compile(r"Original stack trace for .*:[ ]*\n"),
+    re.compile(r"Detected at node .* defined at .*:[ ]*\n"),
 )
 _CREATED = re.compile(r"was created on line (?P<file>.+?):(?P<line>\d+):\d+ \((?P<function>[^\n]*?)\)")
 _JAX_STACK = re.compile(r"^(?P<file>[^\s:][^\n]*?):(?P<line>\d+):\d+ \((?P<function>[^\n]*)\)$", re.MULTILINE)
@@ -51,7 +53,7 @@ def birth(text: str) -> list[Told]:
         stack = [(m["file"], int(m["line"]), m["function"], "") for m in _JAX_STACK.finditer(text, created.end())]
         last = (created["file"], int(created["line"]), created["function"], "")
         return stack if stack and stack[-1][:2] == last[:2] else [*stack, last]
-    defined = _DEFINED.search(text)
+    defined = next((found for pattern in _DEFINED if (found := pattern.search(text))), None)
     if not defined:
         return []
     found = []
@@ -59,7 +61,7 @@ def birth(text: str) -> list[Told]:
         frame = _FILE.match(line)
         if frame:
             found.append((frame["file"], int(frame["line"]), frame["function"].strip(), ""))
-        elif not line.strip() or not line.startswith(" "):
+        elif line.strip() and not line.startswith(" "):
             break
     return found
 

@@ -52,7 +52,8 @@ class Frame:
 class Raised:
     """One exception: its type's name, what it says, its frames (outermost first), and what it came from.
 
-    `exception` is None where only a text was at hand; `log` is the whole of that text.
+    `causes` are shown with it; `embedded` are those whose traceback is part of its message. `exception` is None where only
+    a text was at hand; `log` is the whole of that text.
     """
 
     kind: str
@@ -60,12 +61,15 @@ class Raised:
     frames: tuple[Frame, ...] = ()
     module: str = ""
     causes: tuple[Raised, ...] = ()
+    embedded: tuple[Raised, ...] = ()
     exception: BaseException | None = None
     log: str = ""
     outer: Raised | None = None
 
     def chain(self) -> Iterator[Raised]:
-        """This one, and what it came from."""
+        """This one, and what it came from; before it, those whose traceback stands in its message."""
+        for inner in self.embedded:
+            yield from inner.chain()
         yield self
         for cause in self.causes:
             yield from cause.chain()
@@ -94,7 +98,7 @@ class Raised:
         if not found and self.outer is not None:
             return self.outer.user
         # Somebody else's library may be all there is between the interpreter and the framework.
-        return found or tuple(frame for frame in self.stack if sites.is_user(frame.file))
+        return found or tuple(f for f in self.stack if sites.is_user(f.file) and "__autograph_gen" not in f.file)
 
     @property
     def here(self) -> Frame | None:
@@ -170,10 +174,28 @@ class Raised:
             if _names(node) & set(words)
         ]
 
+    def assignments(self, role: Role, target: str) -> list[Place]:
+        """The assignments to exactly this, below the failing line first."""
+        line = self.here.line if self.here else 0
+        found = [
+            source.place(role, node)
+            for source in self.sources
+            for node in source.nodes
+            if isinstance(node, ast.Assign) and any(ast.unparse(one) == target for one in node.targets)
+        ]
+        return sorted(found, key=lambda place: place.line < line)
+
     @cached_property
     def leak(self) -> leaks.Leak | None:
         """The value of a trace that got out of it, if that is what this is about."""
         return leaks.find(self)
+
+    @cached_property
+    def reads_symbol(self) -> bool:
+        """Whether the value of a symbolic tensor is asked for where its graph is still being built."""
+        if not self.says(leaks.SYMBOLIC):
+            return False
+        return self.in_trace or leaks.is_traced(self) or self.graphs.is_graph_mode
 
     @cached_property
     def graphs(self) -> Graphs:
@@ -203,16 +225,24 @@ def from_exception(exc: BaseException, *, depth: int = 0) -> Raised:
     text = _text(exc)
     module = type(exc).__module__
     causes: list[Raised] = []
+    embedded: list[Raised] = []
     if depth < 8:
         cause = exc.__cause__ or (None if exc.__suppress_context__ else exc.__context__)
         if cause is not None and cause is not exc:
             causes.append(from_exception(cause, depth=depth + 1))
         if issubclass(type(exc), BaseExceptionGroup):
             causes += [from_exception(one, depth=depth + 1) for one in BaseExceptionGroup.exceptions.__get__(exc)]
-        causes += message.nested(text)
+        embedded = message.nested(text)
     frames = tuple(_frames(exc.__traceback__))
     raised = Raised(
-        type(exc).__name__, text, frames, module if isinstance(module, str) else "", tuple(causes), exc, log=text
+        type(exc).__name__,
+        text,
+        frames,
+        module if isinstance(module, str) else "",
+        tuple(causes),
+        tuple(embedded),
+        exc,
+        log=text,
     )
     return _joined(raised)
 
@@ -232,7 +262,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _joined(raised: Raised) -> Raised:
-    for cause in raised.causes:
+    for cause in (*raised.causes, *raised.embedded):
         cause.outer = raised
     return raised
 

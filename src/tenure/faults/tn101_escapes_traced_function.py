@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
+from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -19,3 +22,17 @@ def in_exception(raised: Raised) -> Finding | None:
     if leak is None or leak.construct:
         return None
     return leak.finding(FAULT)
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A symbol is left in something that was there before the trace."""
+    for seen in found.of("escape"):
+        if seen.data["trace"] == "function":
+            how, holder = seen.data["how"], seen.data["holder"]
+            yield FAULT.finding(
+                f"a value made while {how} was tracing is left in {holder}, where it outlives the trace",
+                seen.places(),
+                reason="Inside a traced function values are symbols. When the trace ends they stand for nothing.",
+                fix=Fix("return the value from the traced function and keep what the call returns"),
+                evidence={"traced by": how, "kept in": holder},
+            )

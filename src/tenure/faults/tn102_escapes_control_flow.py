@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -39,3 +41,17 @@ def _alone(raised: Raised, said: str, name: str) -> Finding:
         "through the code gives the name a value of the same type.",
         fix=Fix(f"give `{name}` a value " + ("before the loop" if loop else "in both branches, or before the `if`")),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A symbol of a branch, a loop body or a mapped function is left outside of it."""
+    for seen in found.of("escape"):
+        if seen.data["trace"] == "control flow":
+            how, holder = seen.data["how"], seen.data["holder"]
+            yield FAULT.finding(
+                f"a value made in a function that {how} traces is left in {holder}, outside of it",
+                seen.places(),
+                reason="Bodies of control flow are graphs of their own. What is made in one is known only there.",
+                fix=Fix(f"return the value from the function given to {how}"),
+                evidence={"traced by": how, "kept in": holder},
+            )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -23,10 +25,11 @@ _SAYS = (
 def in_exception(raised: Raised) -> Finding | None:
     """A tensor, operation or variable of one graph, used with another."""
     said = raised.says(_SAYS, "ValueError", "TypeError", "RuntimeError")
-    if not said and not (raised.says("The Session graph is empty") and raised.graphs.is_graph_mode):
-        return None
     graphs = raised.graphs
     threaded = any(frame.file.endswith(("threading.py", "concurrent/futures/thread.py")) for frame in raised.stack)
+    empty = raised.says("The Session graph is empty")
+    if not said and not (empty and (graphs.is_graph_mode or (threaded and not raised.sources))):
+        return None
     why = "A tensor can only be used with the graph that it was built in, and by sessions of that graph."
     if threaded:
         why += " The default graph belongs to a thread: in this one it is another, empty graph."
@@ -42,3 +45,14 @@ def in_exception(raised: Raised) -> Finding | None:
         ),
         certain=bool(said),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A tensor of one graph is used in another, or run in a session of another."""
+    for seen in found.of("other graph"):
+        if not seen.data["reset"]:
+            yield FAULT.finding(
+                "this tensor belongs to another graph than the one it is used in",
+                seen.places(),
+                fix=Fix("use it in a session of its own graph, or build both in one graph"),
+            )

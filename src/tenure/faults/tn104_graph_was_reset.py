@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -34,3 +36,15 @@ def in_exception(raised: Raised) -> Finding | None:
         fix=Fix("build the tensor again after the reset, inside the function that builds the rest of the graph"),
         certain=False,
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A tensor built before the default graph was reset is used after it."""
+    for seen in found.of("other graph"):
+        if seen.data["reset"]:
+            yield FAULT.finding(
+                "this tensor's graph was reset before it is used",
+                seen.places(),
+                reason="reset_default_graph() begins a new graph. What was built before belongs to the old one.",
+                fix=Fix("build the tensor after reset_default_graph()"),
+            )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -44,3 +46,23 @@ def _found(raised: Raised, framework: str, what: str) -> Finding:
             else "use TensorFlow's own operation, wrap the Python function with tf.py_function, or read the value outside"
         ),
     )
+
+
+_REMEDY = {
+    "jax": "use jnp functions (jnp.where, lax.cond), make the argument static, or read it outside the traced function",
+    "tf": "use tf functions, or wrap the Python function with tf.py_function",
+}
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A symbol is read as a number, a bool or an array."""
+    for seen in found.of("symbolic read"):
+        how, trace = seen.data["how"], seen.data["trace"]
+        what = "decides a Python `if`" if how == "if" else f"is read as a number by {how}"
+        yield FAULT.finding(
+            f"a value that {trace} traces {what}",
+            seen.places(),
+            reason="While a function is traced its values are not known: there is no number to read.",
+            fix=Fix(_REMEDY.get(seen.data["framework"], "read it outside the traced function")),
+            evidence={"traced by": trace},
+        )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
+from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -19,3 +22,15 @@ def in_exception(raised: Raised) -> Finding | None:
     if leak is None or leak.escape is None or not leak.escape.is_cache:
         return None
     return leak.finding(FAULT)
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A cached function is called in a trace and gives symbols."""
+    for seen in found.of("cached tracer"):
+        yield FAULT.finding(
+            f"a function with a cache is called while {seen.data['how']} is tracing, and its cache keeps the symbol",
+            seen.places(),
+            reason="The next caller gets a value from the cache that belongs to a trace which is over.",
+            fix=Fix("build what is cached with NumPy, or take the cache off"),
+            evidence={"traced by": seen.data["how"]},
+        )

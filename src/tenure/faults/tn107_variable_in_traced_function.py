@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -37,3 +39,16 @@ def in_exception(raised: Raised) -> Finding | None:
             "the object, or wrap a tf.function for each model: step = tf.function(make_step(model))"
         ),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A variable is made in a traced function, unconditionally."""
+    for seen in found.of("variable in trace"):
+        yield FAULT.finding(
+            "a variable is created each time this function is traced",
+            seen.places(),
+            reason="A tf.function may create variables on its first call only; it is traced again for new arguments.",
+            fix=Fix(
+                "create the variable outside and pass it in, or keep it on an object: if self.v is None: self.v = ..."
+            ),
+        )

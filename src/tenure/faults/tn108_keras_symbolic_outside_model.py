@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -58,3 +60,15 @@ def in_exception(raised: Raised) -> Finding | None:
         ),
         certain=False,
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A Keras symbol, or what a layer left on itself in `call`, is read."""
+    for seen in found.of("keras symbolic"):
+        yield FAULT.finding(
+            "a symbolic Keras value is used outside its model",
+            seen.places(),
+            reason="What a layer computes while the model is built or traced has no values.",
+            fix=Fix("make it an output of the model, and read what predict() returns"),
+            evidence={"used by": seen.data["how"]},
+        )

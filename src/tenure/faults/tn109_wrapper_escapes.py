@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -69,3 +71,17 @@ def _is_read(raised: Raised) -> bool:
     """NumPy asked a fake tensor for its data: torch only says that it is a subclass."""
     said = raised.says(r"not supported for tensor subclasses", "RuntimeError")
     return bool(said) and bool(raised.mentions("FakeTensorMode", "export", "make_fx"))
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A wrapper of a transformation is left outside of it."""
+    for seen in found.of("escape"):
+        if seen.data["trace"] == "wrapper":
+            how, holder = seen.data["how"], seen.data["holder"]
+            yield FAULT.finding(
+                f"a tensor that exists only inside {how} is left in {holder}",
+                seen.places(),
+                reason="Such a tensor is a wrapper of the transformation. Used after it, it raises, or holds no data.",
+                fix=Fix("return it from the transformed function"),
+                evidence={"wrapped by": how, "kept in": holder},
+            )

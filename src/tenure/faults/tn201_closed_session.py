@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -41,3 +43,13 @@ def in_exception(raised: Raised) -> Finding | None:
         ),
         certain=bool(closings),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A session is used after its `with` block or after close()."""
+    for seen in found.of("closed session"):
+        yield FAULT.finding(
+            f"this session was closed in line {seen.line('end')}",
+            seen.places(),
+            fix=Fix("move this into the `with` block, or before close()"),
+        )

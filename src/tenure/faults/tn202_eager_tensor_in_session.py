@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -39,5 +41,16 @@ def in_exception(raised: Raised) -> Finding | None:
             "drop the session and read the value with .numpy(); or build the tensors inside `with tf.Graph().as_default():` "
             "(or after tf.compat.v1.disable_eager_execution(), at the start of the program) and run them there"
         ),
-        certain=bool(empty),
+        certain=bool(empty) and bool(raised.sources),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A session is asked for something that was computed eagerly."""
+    for seen in found.of("eager in session"):
+        yield FAULT.finding(
+            "this session's graph does not contain what it is asked to run: it was computed eagerly",
+            seen.places(),
+            reason="In TensorFlow 2 operations run at once unless eager execution is off or a graph is the default.",
+            fix=Fix("call tf.compat.v1.disable_eager_execution() first, or build in `with tf.Graph().as_default():`"),
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -30,3 +32,22 @@ def in_exception(raised: Raised) -> Finding | None:
             f"name the session: eval(session={session[2] or 'sess'}), or put the line into `with {session[2] or 'sess'}.as_default():`"
         ),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """`eval()` where no session is the default."""
+    for seen in found.of("no default session"):
+        node, name = seen.node("use"), seen.data.get("session")
+        edits = ()
+        if name:
+            last = [*node.args, *(word.value for word in node.keywords)]
+            edits = (
+                seen.after("use", last[-1], f", session={name}")
+                if last
+                else seen.replace("use", node, f"{seen.text('use', node.func)}(session={name})")
+            )
+        yield FAULT.finding(
+            "eval() needs a session, and none is the default here",
+            seen.places(),
+            fix=Fix(f"say which: eval(session={name or 'sess'})", safe=bool(edits), edits=edits),
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -45,3 +47,17 @@ def in_exception(raised: Raised) -> Finding | None:
             "first, or restore a checkpoint into it"
         ),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A variable or iterator is run before its initializer."""
+    for seen in found.of("not initialised"):
+        what = seen.data["what"]
+        yield FAULT.finding(
+            f"this {what} has not been initialised in the session that runs it",
+            seen.places(),
+            fix=Fix(
+                "run its initializer in this session first"
+                + (", in a list with the others" if what == "iterator" else "")
+            ),
+        )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix, Place
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding, Role
 
@@ -39,3 +41,14 @@ def in_exception(raised: Raised) -> Finding | None:
         "type; its bytes are gone.",
         fix=Fix(fix["text"]) if fix else None,
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A tensor is used after a scope or dispose() ended it."""
+    for seen in found.of("used after end"):
+        if seen.data["cause"] == "released":
+            yield FAULT.finding(
+                f"this tensor was released in line {seen.line('end')}",
+                seen.places(),
+                fix=Fix("keep it (tenure.keep), return it from the scope, or release it after this use"),
+            )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -74,3 +76,21 @@ def _variable(raised: Raised) -> Finding:
         ),
         certain=False,
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """An array is used after delete(); a method outlives its object."""
+    for seen in found.of("used after end"):
+        if seen.data["cause"] == "deleted":
+            yield FAULT.finding(
+                f"this array was deleted in line {seen.line('end')}",
+                seen.places(),
+                fix=Fix("delete it after its last use, or keep a copy"),
+            )
+    for seen in found.of("function of dead object"):
+        yield FAULT.finding(
+            "the object whose tf.function this is, is gone when the function is called",
+            seen.places(),
+            reason="A tf.function that is a method refers to its object weakly. Nothing else keeps it, nor its variables.",
+            fix=Fix("keep the object as long as its method is used"),
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -44,3 +46,17 @@ def in_exception(raised: Raised) -> Finding | None:
         fix=Fix(fix),
         certain=bool(twice) or bool(donations),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """An array is used after a call that it was donated to."""
+    for seen in found.of("used after end"):
+        if seen.data["cause"] == "donated":
+            yield FAULT.finding(
+                f"this array was donated to the call in line {seen.line('end')}",
+                seen.places(),
+                reason="A donated argument's buffer is reused for the result. Its old name refers to nothing.",
+                fix=Fix(
+                    "bind the result to the same name, or leave the argument out of donate_argnums, or copy it first"
+                ),
+            )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -52,3 +54,21 @@ def _repair(raised: Raised, names: str, several: bool) -> str:
         )
     made = f"compute {names} anew in each turn, or detach it" if names else "compute it anew in each turn, or detach it"
     return f"{made} where it is kept: what is used in several turns must not carry the graph of the first"
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A second backward pass through what the first has freed."""
+    for seen in found.of("freed graph"):
+        if not seen.data["carried"]:
+            yield FAULT.finding(
+                f"this backward pass goes through a graph that the one in line {seen.line('end')} has freed",
+                seen.places(),
+                reason="backward() frees what the graph saved, as it goes.",
+                fix=Fix("add the losses and call backward() once; or detach what only one of them should reach"),
+            )
+    for seen in found.of("compiled retained"):
+        yield FAULT.finding(
+            "a compiled function's backward pass is asked to keep its graph, but its buffers are donated",
+            seen.places(),
+            fix=Fix("add the losses and call backward() once; or set torch._functorch.config.donated_buffer = False"),
+        )

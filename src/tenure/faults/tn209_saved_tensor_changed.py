@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -55,3 +58,41 @@ def in_exception(raised: Raised) -> Finding | None:
         why = "unbind, split, chunk and iterating over a tensor give views that share one base and may not be changed in place."
         fix = "write it out of place, or clone() the view first"
     return FAULT.finding(message, [*changes.places, *raised.use], reason=why, fix=Fix(fix), certain=not changes.places)
+
+
+_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A tensor that the graph saved is changed before the backward pass."""
+    for seen in found.of("saved changed"):
+        node = seen.node("use")
+        fix = Fix("write the change out of place, or do it after the backward pass")
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and type(node.op) in _SIGNS:
+            name, value = node.target.id, seen.text("use", node.value)
+            text = f"{name} = {name} {_SIGNS[type(node.op)]} {value}"
+            if isinstance(node.value, (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript)):
+                fix = Fix(f"out of place: {text}", edits=seen.replace("use", node, text))
+        yield FAULT.finding(
+            f"this changes a tensor in place that {seen.data['op']} saved for its backward pass",
+            seen.places(),
+            reason=f"The backward pass in line {seen.line('end')} needs the value as it was.",
+            fix=fix,
+        )
+    for seen in found.of("expanded written"):
+        birth = seen.node("birth")
+        yield FAULT.finding(
+            "this changes an expanded tensor in place: several of its elements are one place in memory",
+            seen.places(),
+            fix=Fix(
+                "make real memory of it: .clone() behind expand()",
+                safe=True,
+                edits=seen.after("birth", birth, ".clone()"),
+            ),
+        )
+    for seen in found.of("leaf changed"):
+        yield FAULT.finding(
+            "this changes a leaf that requires a gradient in place",
+            seen.places(),
+            fix=Fix("do it in `with torch.no_grad():`, or out of place"),
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -38,3 +40,15 @@ def in_exception(raised: Raised) -> Finding | None:
         ),
         certain=bool(shrinking),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A tensor is used after its storage was resized to nothing."""
+    for seen in found.of("used after end"):
+        if seen.data["cause"] == "emptied":
+            yield FAULT.finding(
+                f"this tensor's storage was emptied in line {seen.line('end')}",
+                seen.places(),
+                reason="resize_(0) frees the bytes under the tensor. Reading it reads memory that is not its own.",
+                fix=Fix("resize the storage back and fill it before the tensor is used"),
+            )

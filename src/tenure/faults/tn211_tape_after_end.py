@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -77,3 +79,19 @@ def in_run(leak: Leak) -> Finding | None:
         ),
         "A tape holds the inputs and outputs of all operations in its block, until its gradient is taken or it is gone.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A tape is asked twice, or kept."""
+    for seen in found.of("tape used again"):
+        yield FAULT.finding(
+            f"this tape was used up by gradient() in line {seen.line('end')}",
+            seen.places(),
+            fix=Fix("ask for all gradients in one call, or make the tape persistent=True and delete it after use"),
+        )
+    for seen in found.of("tape kept"):
+        yield FAULT.finding(
+            "a gradient tape is kept from turn to turn, with all that it recorded",
+            seen.places(),
+            fix=Fix("keep the gradients, or numbers made of them, and let the tape go"),
+        )

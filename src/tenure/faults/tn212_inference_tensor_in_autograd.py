@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -37,3 +40,27 @@ def in_exception(raised: Raised) -> Finding | None:
         ),
         certain=not unlinked,
     )
+
+
+_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """An inference tensor is changed or differentiated outside inference mode."""
+    for seen in found.of("inference changed"):
+        node = seen.node("use")
+        fix = Fix("use torch.no_grad() where the tensor is made, or .item(), or do this inside inference_mode too")
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and type(node.op) in _SIGNS:
+            name, value = node.target.id, seen.text("use", node.value)
+            if isinstance(node.value, (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript)):
+                text = f"{name} = {name} {_SIGNS[type(node.op)]} {value}"
+                fix = Fix(f"out of place: {text}", safe=True, edits=seen.replace("use", node, text))
+        yield FAULT.finding(
+            "this changes a tensor that was made in inference mode, outside of it", seen.places(), fix=fix
+        )
+    for seen in found.of("inference in autograd"):
+        yield FAULT.finding(
+            "a tensor made in inference mode takes part in a computation that autograd records",
+            seen.places(),
+            fix=Fix("make it in torch.no_grad() instead, or .clone() it here"),
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -35,3 +37,14 @@ def in_exception(raised: Raised) -> Finding | None:
         ),
         certain=bool(direct) or bool(grad and grad.seen),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """`.grad` of a tensor that was computed."""
+    for seen in found.of("gradient of non-leaf"):
+        yield FAULT.finding(
+            "this tensor is not a leaf: its .grad stays None",
+            seen.places(),
+            reason="It was computed from the tensor that requires a gradient. backward() fills .grad of leaves only.",
+            fix=Fix("convert first and call requires_grad_() on the result, or call retain_grad() on this one"),
+        )

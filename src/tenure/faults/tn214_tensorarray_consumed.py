@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -38,3 +40,15 @@ def in_exception(raised: Raised) -> Finding | None:
         fix=Fix("keep what read() or stack() returned and use that, or make the array with clear_after_read=False"),
         certain=bool(made),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """The result of `write` is not taken."""
+    for seen in found.of("write discarded"):
+        node = seen.node("use")
+        owner = seen.text("use", node.func.value)
+        yield FAULT.finding(
+            "the TensorArray that write() returns is dropped, and with it what was written",
+            seen.places(),
+            fix=Fix(f"{owner} = {owner}.write(...)", safe=True, edits=seen.before("use", node, f"{owner} = ")),
+        )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -32,3 +35,18 @@ def in_exception(raised: Raised) -> Finding | None:
         ),
         certain=False,
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A gradient is read after zero_grad()."""
+    for seen in found.of("gradient reset"):
+        node = seen.node("end")
+        edits = ()
+        if isinstance(node, ast.Call) and not node.args and not node.keywords:
+            edits = seen.replace("end", node, f"{seen.text('end', node.func)}(set_to_none=False)")
+        yield FAULT.finding(
+            f"this gradient was reset to None in line {seen.line('end')}",
+            seen.places(),
+            reason="zero_grad() sets gradients to None since torch 2.0; the next backward pass makes new ones.",
+            fix=Fix("read it before the reset, or use zero_grad(set_to_none=False)", edits=edits),
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -43,3 +45,14 @@ def in_exception(raised: Raised) -> Finding | None:
         fix=Fix("enter torch.no_grad() (or inference_mode()) inside the function that the thread runs"),
         certain=False,
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A thread is started under no_grad, and records a graph."""
+    for seen in found.of("grad mode lost"):
+        yield FAULT.finding(
+            f"this runs in another thread, where {seen.data['mode']} of this one does not hold",
+            seen.places(),
+            reason="Grad mode belongs to a thread. The other one records a graph.",
+            fix=Fix("enter torch.no_grad() inside the function that the thread runs"),
+        )

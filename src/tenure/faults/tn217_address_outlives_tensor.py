@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding, Place
 
@@ -36,3 +38,14 @@ def _gone(raised: Raised, made: list[Place]) -> Finding:
         ),
         certain=False,
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A dict is keyed by the id or address of a temporary tensor."""
+    for seen in found.of("address as key"):
+        yield FAULT.finding(
+            "a cache is keyed by the id of a tensor that it does not keep",
+            seen.places(),
+            reason="When the tensor is gone its id is given to the next one, which then finds the wrong entry.",
+            fix=Fix("keep the tensor in the entry, or key by what lives as long as the cache"),
+        )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -37,3 +39,13 @@ def in_exception(raised: Raised) -> Finding | None:
             "start the second program on a new graph"
         ),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """get_variable() with a name that is taken."""
+    for seen in found.of("name taken"):
+        yield FAULT.finding(
+            f"the variable {seen.data['name']!r} exists already in this graph",
+            seen.places(),
+            fix=Fix("share it: variable_scope(..., reuse=tf.compat.v1.AUTO_REUSE); or give it another name"),
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -29,3 +31,13 @@ def in_exception(raised: Raised) -> Finding | None:
         "tf.Variable() takes no part in it.",
         fix=Fix("create it first without reuse, use reuse=tf.compat.v1.AUTO_REUSE, or mend the scope's name"),
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """get_variable() under reuse=True with a name that is not there."""
+    for seen in found.of("name missing"):
+        yield FAULT.finding(
+            f"the variable {seen.data['name']!r} is to be reused, but nobody has created it",
+            seen.places(),
+            fix=Fix("create it first, or use reuse=tf.compat.v1.AUTO_REUSE"),
+        )

@@ -2,6 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.check.facts import Found
+    from tenure.findings import Finding
 
 FAULT = Fault("TN404", "alias-changes", __doc__)
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """What is kept changes with its source."""
+    for seen in found.of("alias changes"):
+        if seen.data["how"] == "state_dict":
+            node = seen.data["node"]
+            text = f"{{k: v.detach().clone() for k, v in {seen.text('birth', node)}.items()}}"
+            yield FAULT.finding(
+                "state_dict() refers to the live weights: what is kept here changes as training goes on",
+                seen.places(),
+                fix=Fix(
+                    "keep a copy: copy.deepcopy(model.state_dict())", safe=True, edits=seen.replace("birth", node, text)
+                ),
+            )
+        else:
+            node = seen.node("birth")
+            yield FAULT.finding(
+                "all tensors kept here share one buffer, which is overwritten in every turn",
+                seen.places(),
+                fix=Fix("copy: .clone() behind it", safe=True, edits=seen.after("birth", node, ".clone()")),
+            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -54,3 +56,13 @@ def in_run(leak: Leak) -> Finding | None:
         Fix("copy what is kept out of shared memory, with x.clone() or int(x), and let the batch go"),
         "A tensor from a DataLoader's worker lies in shared memory, which stays open until the last handle on it is gone.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """Tensors from DataLoader workers are collected."""
+    for seen in found.of("worker tensor kept"):
+        yield FAULT.finding(
+            "this keeps tensors that worker processes share: each holds a piece of shared memory and a file descriptor",
+            seen.places(),
+            fix=Fix("keep a number (.item()), or a copy: .clone()"),
+        )

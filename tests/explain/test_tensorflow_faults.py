@@ -1,0 +1,11 @@
+"""Programs that really fail in tensorflow, each explained live and from the text of its traceback."""
+
+import pytest
+from programs import check, programs
+
+pytest.importorskip("tensorflow")
+
+
+@pytest.mark.parametrize("program", programs("tensorflow"), ids=str)
+def test_explained(program, tmp_path):
+    check(program, tmp_path / f"{program.name}.py")
