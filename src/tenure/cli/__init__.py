@@ -19,6 +19,9 @@ VERBS = (
     "report",
     "sql",
     "doctor",
+    "check",
+    "rules",
+    "server",
 )
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
 from tenure.faults.base import Fault
+from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN301", "loss-accumulated-with-graph", __doc__)
@@ -28,3 +31,22 @@ def in_run(leak: Leak) -> Finding | None:
         growth.edited(leak, ".item()", "keep the number"),
         "A loss refers to the graph that made it. Who keeps the loss keeps the graph, and what that saved.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A loss is summed up or collected with its graph."""
+    for seen in found.of("graph kept"):
+        if seen.data["scalar"]:
+            edits = tuple(edit for node in seen.data["nodes"] for edit in seen.after("holder", node, ".detach()"))
+            freed = seen.data["state"] == "freed"
+            yield FAULT.finding(
+                "this keeps a loss with its autograd graph from every turn of the loop",
+                seen.places(),
+                reason="The backward pass has freed what the graph saved; its nodes stay as long as the tensor does."
+                if freed
+                else "Nothing ever differentiates it, so all that the graph saved stays as long as the tensor does.",
+                fix=Fix(
+                    "keep the value alone: .detach(), or .item() for a Python number", safe=bool(edits), edits=edits
+                ),
+                evidence={"backward pass": "in the loop" if freed else "none"},
+            )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
 from tenure.faults.base import Fault
+from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN302", "outputs-kept-with-graph", __doc__)
@@ -25,3 +28,23 @@ def in_run(leak: Leak) -> Finding | None:
         growth.edited(leak, ".detach()", "keep the values without the graph"),
         "A tensor made with gradients on refers to the graph that made it, and that to what it saved for backward.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """Outputs or gradients are collected from turn to turn."""
+    for seen in found.of("graph kept"):
+        if not seen.data["scalar"]:
+            edits = tuple(edit for node in seen.data["nodes"] for edit in seen.after("holder", node, ".detach()"))
+            yield FAULT.finding(
+                "this keeps a tensor with its autograd graph from every turn of the loop",
+                seen.places(),
+                reason="Nothing differentiates it any more, but its graph, and what that saved, stay with it.",
+                fix=Fix("keep the value without the graph: .detach()", safe=bool(edits), edits=edits),
+            )
+    for seen in found.of("gradients kept"):
+        yield FAULT.finding(
+            "gradients are collected in every turn, and each turn makes new ones",
+            seen.places(),
+            reason="Tensors are hashed by identity, so a set keeps every one of them.",
+            fix=Fix("keep names, shapes or numbers"),
+        )

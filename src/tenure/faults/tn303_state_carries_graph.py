@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -47,3 +49,20 @@ def in_run(leak: Leak) -> Finding | None:
         growth.edited(leak, ".detach()", "cut the graph between steps"),
         "The new state is made of the old one, so its graph contains the old one's, back to the first step.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A state goes from turn to turn with its graph."""
+    for seen in found.of("freed graph"):
+        if seen.data["carried"]:
+            yield FAULT.finding(
+                "a state carries the graph of the last turn into this one, where its backward pass finds it freed",
+                seen.places(),
+                fix=Fix("detach the state between turns: state = state.detach()"),
+            )
+    for seen in found.of("state carried"):
+        yield FAULT.finding(
+            "a state carries the graphs of all turns of the loop",
+            seen.places(),
+            fix=Fix("detach the state between turns: state = state.detach()"),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN304", "hook-keeps-activations", __doc__)
@@ -35,3 +37,23 @@ def in_run(leak: Leak) -> Finding | None:
         ),
         "A hook runs in every forward pass, also in evaluation, and what it closes over lives as long as its module.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A hook fills a list, or is registered again and again."""
+    for seen in found.of("hook keeps"):
+        drained = seen.data["drained"]
+        yield FAULT.finding(
+            "this hook keeps activations of every forward pass"
+            + (", and only a backward pass takes them out again" if drained else ""),
+            seen.places(),
+            reason="Forward passes without gradients have no backward pass." if drained else "",
+            fix=Fix("keep them only if torch.is_grad_enabled(), and clear them after use"),
+        )
+    for seen in found.of("hook each step"):
+        yield FAULT.finding(
+            "a hook is registered in every turn of the loop, and none is removed",
+            seen.places(),
+            reason="The module keeps every hook, and each hook what it holds.",
+            fix=Fix("keep the handle and call handle.remove(), or register once, before the loop"),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN305", "tensor-in-reference-cycle", __doc__)
@@ -30,3 +32,22 @@ def in_run(leak: Leak) -> Finding | None:
         "What refers to itself is not freed by its last outside reference. The collector comes when many objects were made, "
         "not when much memory is used; and a cycle through autograd's own memory it cannot see at all.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A module or tensor refers to itself."""
+    for seen in found.of("tensor hook cycle"):
+        yield FAULT.finding(
+            "this hook refers to the tensor it is registered on",
+            seen.places(),
+            reason="Tensor and hook keep each other. The collector cannot see through the graph between them.",
+            fix=Fix("let the hook hold a number, or a detached tensor"),
+        )
+    for seen in found.of("cycle"):
+        what = "a hook that refers to it" if seen.data["how"] == "hook" else "a bound method of its own"
+        yield FAULT.finding(
+            f"each of these modules holds {what}, so none ends before the garbage collector runs",
+            seen.places(),
+            reason="A module in a reference cycle keeps its weights until then.",
+            fix=Fix("look the method up where it is called; hook with a weak reference"),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN306", "exception-keeps-tensors", __doc__)
@@ -26,3 +28,20 @@ def in_run(leak: Leak) -> Finding | None:
         Fix("keep a text (repr(error)), or error.with_traceback(None); and leave the except block before trying again"),
         "An exception has its traceback, that has every frame between raise and except, and each frame its variables.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """An exception is kept, or work goes on inside its handler."""
+    for seen in found.of("exception kept"):
+        yield FAULT.finding(
+            "this keeps an exception, and with it the frames it passed through and their tensors",
+            seen.places(),
+            fix=Fix("keep its text, or exc.with_traceback(None)"),
+        )
+    for seen in found.of("retry in handler"):
+        yield FAULT.finding(
+            "this tries again inside `except`, while the exception still holds the first try's tensors",
+            seen.places(),
+            reason="The exception, and the frames in its traceback, live until the handler ends.",
+            fix=Fix("leave the handler first: note that it failed, and try again behind it"),
+        )

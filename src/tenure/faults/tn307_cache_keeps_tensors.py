@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN307", "cache-keeps-tensors", __doc__)
@@ -19,8 +21,8 @@ def in_run(leak: Leak) -> Finding | None:
     """What grew lies in a cache: functools.cache, or a dict whose keys never come again."""
     if leak.what != "buffers" or leak.holder is None or leak.holder.kind == "cycle":
         return None
-    at = next((link for link in leak.links[1:] if link.kind in ("cache", "entry", "item")), None)
-    if at is None or not (leak.has("cache") or (at.kind == "entry" and not leak.carries_graph)):
+    at = leak.grows_at
+    if at is None or not (at.kind == "cache" or (at.kind == "entry" and not leak.carries_graph)):
         return None
     return growth.told(
         FAULT,
@@ -32,3 +34,20 @@ def in_run(leak: Leak) -> Finding | None:
         ),
         "A cache helps if keys come again. With a new key each time it only collects.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A cache holds tensors and has no end."""
+    for seen in found.of("cache keeps"):
+        cached = seen.data["how"] == "lru_cache"
+        yield FAULT.finding(
+            "this cache keeps every model or tensor it was called with"
+            if cached
+            else "this cache gets a tensor for every new key, and none is ever taken out",
+            seen.places(),
+            fix=Fix(
+                "take the cache off, or cache by something small, with a limit"
+                if cached
+                else "limit the cache, or keep one entry"
+            ),
+        )

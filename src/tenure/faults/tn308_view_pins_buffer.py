@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -11,6 +12,7 @@ from tenure.model import size
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN308", "view-pins-buffer", __doc__)
@@ -32,3 +34,26 @@ def in_run(leak: Leak) -> Finding | None:
         Fix("keep a copy of the part: x[...].clone() for a tensor, x[...].copy() for an array"),
         "A view has no bytes of its own: as long as it lives, all of the buffer it looks at does.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A slice is kept or saved, and its base with it."""
+    for seen in found.of("view kept"):
+        tensor = seen.data["tensor"]
+        text = ".copy()" if tensor.fw == "np" else ".clone()"
+        node = seen.node("escape")
+        yield FAULT.finding(
+            "this keeps a small part of a tensor, and with it the whole",
+            seen.places(),
+            reason="A slice is a view: it holds the buffer that it looks into.",
+            fix=Fix(f"copy the part: {text}", safe=True, edits=seen.after("escape", node, text)),
+        )
+    for seen in found.of("view saved"):
+        node = seen.node("use")
+        edits = seen.after("use", node.args[0], ".clone()") if node.args else ()
+        yield FAULT.finding(
+            "this saves a part of a tensor, and writes the whole",
+            seen.places(),
+            reason="torch.save writes the buffer behind a view, not the view.",
+            fix=Fix("save a copy: .clone()", safe=True, edits=edits),
+        )

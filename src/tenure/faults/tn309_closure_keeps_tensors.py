@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN309", "closure-keeps-tensors", __doc__)
@@ -39,3 +41,13 @@ def in_run(leak: Leak) -> Finding | None:
         ),
         "A function keeps the variables that it closes over, a suspended generator or thread those of its frames.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """Functions that close over tensors are collected."""
+    for seen in found.of("closure keeps"):
+        yield FAULT.finding(
+            "this keeps a function from every turn, and each holds a tensor of its turn",
+            seen.places(),
+            fix=Fix("let it hold a number instead: take .item() outside the function"),
+        )

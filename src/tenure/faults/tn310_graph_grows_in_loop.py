@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN310", "graph-grows-in-loop", __doc__)
@@ -29,3 +31,16 @@ def in_run(leak: Leak) -> Finding | None:
         ),
         "In graph mode each call adds operations (a constant with its data) to the graph, and nothing is ever taken out.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """Operations are built in the loop that runs them."""
+    for seen in found.of("graph grows"):
+        yield FAULT.finding(
+            "every turn of this loop adds operations to the graph that the session runs",
+            seen.places(),
+            reason="A TensorFlow graph only grows. Runs become slower, and its constants stay.",
+            fix=Fix(
+                "build before the loop, with a placeholder for what changes; tf.Graph.finalize() shows such places"
+            ),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN311", "retracing", __doc__)
@@ -40,3 +42,23 @@ def in_run(leak: Leak) -> Finding | None:
 _FIX = Fix(
     "pass what changes as an array argument, pad to few shapes, and make functions and lambdas once, outside the loop"
 )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A traced function is traced in every turn."""
+    for seen in found.of("retraced"):
+        yield FAULT.finding(
+            f"this call traces anew in every turn: it gets {seen.data['why']} each time",
+            seen.places(),
+            reason="Every trace is compiled and kept in the function's cache.",
+            fix=Fix("pass it as an array, or define the function once, outside the loop"),
+            evidence={"traced by": seen.data["how"]},
+        )
+    for seen in found.of("function made in loop"):
+        yield FAULT.finding(
+            "every turn of the loop makes a compiled function of its own",
+            seen.places(),
+            reason="Each is traced and compiled again, and what was compiled before is not used.",
+            fix=Fix("make it once, before the loop"),
+            evidence={"traced by": seen.data["how"]},
+        )

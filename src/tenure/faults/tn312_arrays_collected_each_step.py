@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN312", "arrays-collected-each-step", __doc__)
@@ -29,3 +31,13 @@ def in_run(leak: Leak) -> Finding | None:
         ),
         "Each stays on its device until nobody refers to it.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """Arrays are collected and never read."""
+    for seen in found.of("arrays collected"):
+        yield FAULT.finding(
+            "this keeps an array of every turn, and none is used again",
+            seen.places(),
+            fix=Fix("keep numbers (float(x)), or a copy on the host, or a bounded deque"),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN313", "optimizer-parameters-replaced", __doc__)
@@ -28,3 +30,19 @@ def in_run(leak: Leak) -> Finding | None:
         ),
         "An optimizer refers to every parameter it was made for, and to its state for each.",
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """An optimizer outlives its model, or misses its new weights."""
+    for seen in found.of("parameters replaced"):
+        yield FAULT.finding(
+            "this optimizer was made before a part of its model was replaced: it updates weights that nobody uses",
+            seen.places(),
+            fix=Fix("replace the part first, or make the optimizer anew after it"),
+        )
+    for seen in found.of("optimizer kept"):
+        yield FAULT.finding(
+            "this keeps every optimizer it is given, and each keeps its parameters and their state",
+            seen.places(),
+            fix=Fix("clear the list when a training ends"),
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -10,6 +11,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN314", "graph-retained", __doc__)
@@ -39,3 +41,20 @@ def in_run(leak: Leak) -> Finding | None:
         "A graph that backward does not free lives as long as anything refers to it.",
         leak.retaining[:1],
     )
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A graph is retained or created in every turn."""
+    for seen in found.of("retained growing"):
+        yield FAULT.finding(
+            "retain_graph=True keeps the graphs of all earlier turns, and this backward pass goes through all of them",
+            seen.places(),
+            fix=Fix("backward the current turn's loss alone, and drop retain_graph"),
+        )
+    for seen in found.of("graph created"):
+        yield FAULT.finding(
+            "backward(create_graph=True) ties gradients and weights together, and nobody resets the gradients",
+            seen.places(),
+            reason="Each weight's .grad has a graph that refers to the weight: a cycle that is not collected.",
+            fix=Fix("set p.grad = None after use, or take gradients with torch.autograd.grad(..., create_graph=True)"),
+        )

@@ -1,0 +1,170 @@
+"""torch's graphs: what a backward pass frees, what it must not find freed or changed."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from tenure.check.machine import Machine
+from tenure.check.values import Const, Maybe, Node, Obj, Seq, Spot, Storage, Tensor, Value, best, inside, tensors
+
+LIMIT = 600
+_OUTPUT = frozenset(["sigmoid", "tanh", "softmax", "log_softmax", "exp", "sqrt", "rsqrt", "relu", "elu", "selu", "reciprocal", "norm"])
+NOTHING = frozenset(
+    ["add", "sub", "neg", "sum", "mean", "view", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "t", "permute", "expand", "expand_as", "clone", "to", "float", "double", "half", "cuda", "cpu", "type", "stack", "cat", "chunk", "split", "unbind", "select", "narrow", "movedim", "contiguous", "T", "mT", "long", "int", "bool", "item_view", "detach", "index", "repeat", "roll", "flip", "diagonal", "unfold", "view_as", "reshape_as", "swapaxes", "bfloat16", "requires_grad_", "nansum", "cumsum"]
+)
+
+
+def closure(node: Node | None) -> list[Node]:
+    """A node and all it came from."""
+    found: list[Node] = []
+    seen: set[int] = set()
+    waiting = [node] if node is not None else []
+    while waiting and len(found) < LIMIT:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            found.append(one)
+            waiting.extend(one.parents)
+    return found
+
+
+def turns_of(node: Node | None, loop: int) -> set[int]:
+    """In which turns of a loop the nodes behind this one were made."""
+    return {turn for one in closure(node) for uid, turn in one.turn if uid == loop}
+
+
+def save(m: Machine, made: Tensor, inputs: list[Tensor], op: str, saves: str = "") -> None:
+    """Note what the step that made a tensor keeps for the backward pass."""
+    node = made.node
+    if node is None or not made.graph:
+        return
+    how = saves or ("nothing" if op in NOTHING else "output" if op in _OUTPUT else "inputs")
+    node.saves = how != "nothing"
+    if how == "output":
+        node.saved = (made.store,)
+    elif how == "inputs":
+        node.saved = tuple(one.store for one in inputs)
+    if node.saves:
+        for store in node.saved:
+            store.state.setdefault("savers", []).append(node)
+
+
+def save_parameters(m: Machine, made: Tensor, module: Obj) -> None:
+    """The step also keeps a module's weights."""
+    if made.node is not None:
+        made.node.saves = True
+        m.world.setdefault("weighted", []).append((made.node, module))
+
+
+def written(m: Machine, store: Storage, spot: Spot) -> None:
+    """A buffer is changed in place: steps that saved it cannot go backward any more."""
+    m.put(store.state, "written", spot)
+    for node in store.state.get("savers", ()):
+        if node.state.get("freed") is None:
+            m.put(node.state, "spoiled", spot)
+
+
+def stepped(m: Machine, optimizer: Obj, spot: Spot) -> None:
+    """`optimizer.step()` changes weights in place."""
+    owned = optimizer.state.get("modules") or []
+    reach = {id(x) for owner in owned for x in parts(owner)}
+    for node, module in m.world.get("weighted", ()):
+        if id(module) in reach and node.state.get("freed") is None and node.state.get("spoiled") is None:
+            m.put(node.state, "spoiled", spot)
+    optimizer.state["stepped"] = spot
+
+
+def parts(owner: Any, depth: int = 0) -> list[Obj]:
+    """A module and the modules in it."""
+    if not isinstance(owner, Obj):
+        return []
+    found = [owner]
+    if depth < 6:
+        for value in list(owner.attrs.values()):
+            for one in inside(value):
+                if isinstance(one, Obj) and one is not owner:
+                    found.extend(parts(one, depth + 1))
+    return found
+
+
+def flag(value: Value | None) -> bool:
+    """Whether an option is surely on."""
+    return isinstance(value, Const) and bool(value.value)
+
+
+def backward(m: Machine, value: Value, node: ast.AST, kwargs: dict[str, Value], *, inputs: Value | None = None) -> None:
+    """`loss.backward()` or `autograd.grad(loss, …)`."""
+    retain = kwargs.get("retain_graph")
+    create = flag(kwargs.get("create_graph"))
+    keeps = flag(retain) or (create and not (isinstance(retain, Const) and retain.value is False))
+    unsure = (retain is not None and not isinstance(retain, Const)) or (
+        kwargs.get("create_graph") is not None and not isinstance(kwargs["create_graph"], Const)
+    )
+    spot = m.spot(node)
+    for tensor in tensors(best(value)) if not isinstance(best(value), Seq) else tensors(value):
+        if tensor.fw not in (None, "torch"):
+            continue
+        refine(m, tensor)
+        if m.grad[-1] != "grad":
+            continue
+        nodes = closure(tensor.node)
+        _second_time(m, tensor, nodes, spot, keeps=keeps)
+        for one in nodes:
+            m.put(one.state, "differentiated", spot)
+            if not keeps and not unsure:
+                if one.state.get("freed") is None or isinstance(one.state.get("freed"), Maybe):
+                    m.put(one.state, "freed", spot)
+                    one.state["freed in"] = m.loop_ids
+            elif keeps:
+                m.put(one.state, "retained", spot)
+        if keeps and inputs is None:
+            _retained(m, tensor, nodes, spot, create=create)
+
+
+def refine(m: Machine, tensor: Tensor) -> None:
+    """What has a backward pass is a torch tensor with a graph."""
+    tensor.graph = True
+    tensor.fw = tensor.fw or "torch"
+    if tensor.node is None:
+        tensor.node = Node("unknown", tensor.born, (), tuple((loop.uid, loop.turn) for loop in m.loops))
+        tensor.node.state["unknown"] = True
+
+
+def _second_time(m: Machine, tensor: Tensor, nodes: list[Node], spot: Spot, *, keeps: bool) -> None:
+    own = tensor.node
+    for one in nodes:
+        freed = one.state.get("freed")
+        certain = isinstance(freed, Spot) and (one.saves or (one is own and one.state.get("unknown")))
+        if certain:
+            carried = _earlier_turn(m, one) and not any(n.state.get("contained") for n in nodes if _earlier_turn(m, n))
+            first = one.born
+            m.tell("freed graph", [("use", spot), ("end", freed), ("birth", first)], carried=carried)
+            return
+    for one in nodes:
+        spoiled = one.state.get("spoiled")
+        if isinstance(spoiled, Spot) and one.state.get("freed") is None:
+            m.tell("saved changed", [("use", spoiled), ("birth", one.born), ("end", spot)], op=one.op)
+            return
+        compiled = one.state.get("compiled")
+        if compiled is not None and keeps:
+            m.tell("compiled retained", [("use", spot), ("birth", compiled)])
+            return
+
+
+def _earlier_turn(m: Machine, node: Node) -> bool:
+    now = dict((loop.uid, loop.turn) for loop in m.loops)
+    return any(uid in now and turn < now[uid] for uid, turn in node.turn)
+
+
+def _retained(m: Machine, tensor: Tensor, nodes: list[Node], spot: Spot, *, create: bool) -> None:
+    if create:
+        owners = [m.world["weighted"][i][1] for i in range(len(m.world.get("weighted", []))) if m.world["weighted"][i][0] in nodes]
+        if owners:
+            m.world.setdefault("created", []).append((spot, owners))
+    elif any(_earlier_turn(m, one) for one in nodes) and m.loops:
+        first = next(one for one in nodes if _earlier_turn(m, one))
+        m.tell("retained growing", [("holder", spot), ("birth", first.born)])
+
+
+__all__ = ["Seq", "backward", "closure", "save", "stepped", "written"]

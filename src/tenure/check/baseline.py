@@ -1,0 +1,49 @@
+"""A baseline: the findings an old project has today, so that only new ones are reported."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from tenure.errors import TenureError
+from tenure.findings import Finding
+
+
+def fingerprint(finding: Finding) -> str:
+    """The finding without its line number, so that edits above it do not make it new."""
+    main = finding.main
+    file = Path(os.path.relpath(main.file)).as_posix() if main and not main.file.startswith("<") else ""
+    told = "\0".join([finding.code, file, main.function if main else "", main.text if main else ""])
+    return hashlib.blake2b(told.encode(), digest_size=10).hexdigest()
+
+
+def write(path: str, findings: Sequence[Finding]) -> None:
+    """Write a baseline of these findings."""
+    told = [{"code": f.code, "file": f.main.file if f.main else "", "fingerprint": fingerprint(f)} for f in findings]
+    Path(path).write_text(json.dumps({"version": 1, "findings": told}, indent=1) + "\n", encoding="utf-8")
+
+
+def read(path: str) -> Counter[str]:
+    """How often each fingerprint is excused. Raises TenureError if the file is not a baseline."""
+    try:
+        told = json.loads(Path(path).read_bytes())
+        return Counter(str(one["fingerprint"]) for one in told["findings"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TenureError(f"{path}: not a baseline ({error})") from None
+
+
+def new(findings: Sequence[Finding], excused: Counter[str]) -> list[Finding]:
+    """The findings that the baseline does not excuse."""
+    left = Counter(excused)
+    found: list[Finding] = []
+    for finding in findings:
+        mark = fingerprint(finding)
+        if left[mark] > 0:
+            left[mark] -= 1
+        else:
+            found.append(finding)
+    return found

@@ -1,0 +1,87 @@
+"""Findings by content: a file that was checked before, and whose imports have not changed, is not checked again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import tenure
+
+_LIMIT = 300_000
+
+
+def folder() -> Path:
+    """Where caches are kept: the user's cache folder."""
+    base = os.environ.get("TENURE_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(base) / "tenure" / "check"
+
+
+def salt() -> str:
+    """Changes with every change of the rules."""
+    here = Path(__file__).parent
+    told = [tenure.__version__]
+    for file in sorted([*here.rglob("*.py"), *here.rglob("*.txt"), *(here.parent / "faults").glob("*.py")]):
+        state = file.stat()
+        told.append(f"{file.name}:{state.st_size}:{state.st_mtime_ns}")
+    return hashlib.blake2b("\n".join(told).encode(), digest_size=8).hexdigest()
+
+
+def digest(raw: bytes) -> str:
+    """The content, in short."""
+    return hashlib.blake2b(raw, digest_size=12).hexdigest()
+
+
+class Cache:
+    """What is known of contents, in one file. What cannot be read or written is as if it were not there."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or folder() / f"{salt()}.json"
+        self._entries: dict[str, Any] = {}
+        self._new: dict[str, Any] = {}
+        try:
+            told = json.loads(self.path.read_bytes())
+            self._entries = told if isinstance(told, dict) else {}
+        except (OSError, ValueError):
+            self._entries = {}
+
+    def get(self, file: str, content: str) -> Any | None:
+        """What was found in this content of this file, if all files it imports are as they were."""
+        entry = self._entries.get(f"{file}\0{content}")
+        if entry is None:
+            return None
+        for path, known in entry.get("needs", {}).items():
+            try:
+                if digest(Path(path).read_bytes()) != known:
+                    return None
+            except OSError:
+                return None
+        return entry["findings"]
+
+    def put(self, file: str, content: str, findings: Any, needs: dict[str, str]) -> None:
+        """Remember."""
+        entry: dict[str, Any] = {"findings": findings}
+        if needs:
+            entry["needs"] = needs
+        self._new[f"{file}\0{content}"] = entry
+
+    def save(self) -> None:
+        """Write what is new; others may write at the same time, the last one wins whole."""
+        if not self._new:
+            return
+        entries = {**self._entries, **self._new}
+        if len(entries) > _LIMIT:
+            entries = dict(list(entries.items())[-_LIMIT // 2 :])
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False, encoding="utf-8") as file:
+                json.dump(entries, file)
+            os.replace(file.name, self.path)
+            for old in self.path.parent.glob("*.json"):
+                if old != self.path:
+                    old.unlink(missing_ok=True)
+        except OSError:
+            return

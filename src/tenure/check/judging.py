@@ -1,0 +1,286 @@
+"""At the end of the program: which of the things that were kept were kept by mistake."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenure.check import autograd
+from tenure.check.keeping import Held
+from tenure.check.machine import Machine
+from tenure.check.values import Func, Map, Maybe, Obj, Seq, Spot, Tensor, Value, inside, options
+
+
+def judge(m: Machine, roots: list[Value]) -> None:
+    """Tell what is certain about all that was held."""
+    for held in m.held:
+        look = _LOOKS.get(held.kind)
+        if look is not None:
+            look(m, held)
+    _cycles(m, roots)
+    _created_graphs(m)
+    _graph_growth(m)
+    _variables_in_traces(m)
+    _threads(m)
+    _temporary_functions(m)
+
+
+def _drained(holder: Any) -> bool:
+    return isinstance(holder, (Seq, Map)) and bool(holder.state.get("drained"))
+
+
+def _graph_state(tensor: Tensor) -> str:
+    """`freed`: a backward pass went through it; `used`: somebody differentiates it or took it; `kept`: nobody ever will."""
+    nodes = autograd.closure(tensor.node)
+    if tensor.node is not None and isinstance(tensor.node.state.get("freed"), Spot):
+        return "freed"
+    if tensor.state.get("escaped") or any(n.state.get("escaped") for n in nodes[:1]):
+        return "used"
+    if tensor.node is not None and (tensor.node.state.get("differentiated") or tensor.node.state.get("retained")):
+        return "used"
+    if not tensor.graph:
+        return "freed" if any(isinstance(n.state.get("freed"), Spot) for n in nodes) and tensor.fw is None and nodes[1:] else "unknown"
+    return "kept" if tensor.fw == "torch" else "unknown"
+
+
+def _freed_in(tensor: Tensor, loop: Any) -> bool:
+    """Whether the backward pass was in the same loop."""
+    return any(loop.uid in node.state.get("freed in", ()) for node in autograd.closure(tensor.node))
+
+
+def _graph(m: Machine, held: Held) -> None:
+    tensor: Tensor = held.value
+    if _drained(held.holder) or held.loop is None:
+        return
+    state = _graph_state(tensor)
+    if (state == "freed" and _freed_in(tensor, held.loop)) or (state == "kept" and not held.holder.state.get("escaped") and m.world.get("script") and not _container_used(held)):
+        m.tell("graph kept", [("holder", held.spot), ("birth", tensor.born)], scalar=_is_loss(tensor), state=state, how="container", nodes=_nodes(held))
+
+
+def _nodes(held: Held) -> list[Any]:
+    """The expressions that carry a graph, as written: `.detach()` goes behind them."""
+    return [node for node, value in held.data or () if value.graph or _graph_state(value) == "freed"]
+
+
+def _container_used(held: Held) -> bool:
+    """Whether what else is in the container is differentiated: then this is, too."""
+    for one in inside(held.holder):
+        if isinstance(one, Tensor) and one.node is not None and one.node.state.get("differentiated") and not one.node.state.get("freed"):
+            return True
+    return False
+
+
+def _is_loss(tensor: Tensor) -> bool:
+    node = tensor.node
+    return node is not None and (bool(node.state.get("differentiated")) or node.op in ("mean", "sum") or "loss" in node.op or "Loss" in node.op or "entropy" in node.op)
+
+
+def _sum(m: Machine, held: Held) -> None:
+    tensor: Tensor = held.value
+    if held.loop is None:
+        return
+    state = _graph_state(tensor)
+    if state == "freed" and _freed_in(tensor, held.loop):
+        m.tell("graph kept", [("holder", held.spot), ("birth", tensor.born)], scalar=True, state=state, how="sum", nodes=_nodes(held))
+
+
+def _carried(m: Machine, held: Held) -> None:
+    tensor: Tensor = held.value
+    node = tensor.node
+    if node is None or tensor.state.get("escaped") or node.state.get("escaped"):
+        return
+    nodes = autograd.closure(node)
+    freed = [n for n in nodes if isinstance(n.state.get("freed"), Spot)]
+    # A sum is made of the sum before it; a state goes through other steps.
+    additive = node.op in ("add", "sub") and any(p.op in ("add", "sub") and p.turn != node.turn for p in node.parents)
+    if node.state.get("differentiated") and not (freed and node not in freed):
+        return
+    if not freed and not (m.world.get("script") and tensor.graph and tensor.fw == "torch"):
+        return
+    if tensor.fw is None and not (additive and freed):
+        return
+    born = next((n.born for n in nodes if n is not node and n.op not in ("add", "sub")), tensor.born)
+    kind = "graph kept" if additive else "state carried"
+    m.tell(kind, [("holder", held.spot), ("birth", born)], scalar=True, state="freed" if freed else "kept", how="sum", nodes=[])
+
+
+def _hook(m: Machine, held: Held) -> None:
+    container = held.holder
+    drained = container.state.get("drained")
+    guarded = held.data == "backward"
+    if guarded or (drained and drained != "backward") or not m.world.get("script"):
+        return
+    if drained == "backward" and not held.value.state.get("no grad at store"):
+        return
+    if isinstance(container, Map) and not drained:
+        return
+    m.tell("hook keeps", [("holder", held.spot), ("birth", held.value.born)], drained=bool(drained))
+
+
+def _handle(m: Machine, held: Held) -> None:
+    handle: Obj = held.value
+    removed = handle.state.get("removed")
+    if removed is None and m.world.get("script") and not handle.state.get("escaped"):
+        m.tell("hook each step", [("holder", held.spot), ("birth", held.holder.born)])
+
+
+def _device(m: Machine, held: Held) -> None:
+    if _drained(held.holder) or not m.world.get("script") or held.holder.state.get("escaped"):
+        return
+    if held.holder.state.get("comprehension"):
+        return
+    untouched = held.value.state.get("used", 0) <= held.data["clock"]
+    if untouched and held.loop is not None and _many_turns(held.loop) and held.spot.function != "<module>":
+        m.tell("arrays collected", [("holder", held.spot), ("birth", held.value.born)], fw=held.value.fw)
+
+
+def _many_turns(loop: Any) -> bool:
+    import ast
+
+    over = getattr(loop.node, "iter", None)
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range":
+        numbers = [a.value for a in over.args if isinstance(a, ast.Constant) and isinstance(a.value, int)]
+        if len(numbers) == len(over.args):
+            return len(range(*numbers)) > 16
+    return not isinstance(over, (ast.Tuple, ast.List))
+
+
+def _simple(kind: str) -> Any:
+    def look(m: Machine, held: Held) -> None:
+        if _drained(held.holder) or held.loop is None:
+            return
+        value = held.value
+        m.tell(kind, [("holder", held.spot), ("birth", value.born)], tensor=value if isinstance(value, Tensor) else None)
+
+    return look
+
+
+def _view(m: Machine, held: Held) -> None:
+    tensor: Tensor = held.value
+    base = tensor.state.get("base")
+    if _drained(held.holder) or held.loop is None or not isinstance(base, Tensor) or not tensor.state.get("small"):
+        return
+    if held.loop.uid in base.loops and base.fw is not None and not base.graph and m.world.get("script"):
+        m.tell("view kept", [("holder", held.spot), ("birth", base.born), ("escape", tensor.born)], tensor=tensor)
+
+
+def _shared(m: Machine, held: Held) -> None:
+    written = held.value.store.state.get("written")
+    written = written.spot if isinstance(written, Maybe) else written
+    if isinstance(written, Spot) and not _drained(held.holder):
+        m.tell("alias changes", [("holder", held.spot), ("birth", held.data), ("use", written)], how="shared memory", tensor=held.value)
+
+
+def _alias(m: Machine, held: Held) -> None:
+    """`best = model.state_dict()` while training goes on."""
+    source: Map = held.value
+    loaded = source.state.get("loaded at", 0)
+    if any(held.data < step < loaded for step in m.world.get("step clocks", ())):
+        m.tell("alias changes", [("birth", held.spot), ("use", source.state["loaded"] if isinstance(source.state["loaded"], Spot) else None)], how="state_dict", tensor=None, node=source.born.node)
+
+
+def _lru(m: Machine, held: Held) -> None:
+    if held.holder.state.get("cleared"):
+        return
+    m.tell("cache keeps", [("holder", held.holder.born), ("birth", held.value.born), ("use", held.spot)], how="lru_cache")
+
+
+def _cache(m: Machine, held: Held) -> None:
+    if not _drained(held.holder) and m.world.get("script"):
+        m.tell("cache keeps", [("holder", held.spot), ("birth", held.value.born)], how="dict")
+
+
+def _closure(m: Machine, held: Held) -> None:
+    if not _drained(held.holder) and held.loop is not None and held.loop.uid in held.value.loops and m.world.get("script"):
+        m.tell("closure keeps", [("holder", held.spot), ("birth", held.value.born)])
+
+
+def _grad(m: Machine, held: Held) -> None:
+    if not _drained(held.holder) and m.world.get("zeroed") and m.world.get("script") and not isinstance(held.holder, Map):
+        if held.holder.kind == "set":
+            m.tell("gradients kept", [("holder", held.spot), ("birth", held.value.born)], tensor=held.value)
+
+
+_LOOKS: dict[str, Any] = {
+    "graph": _graph,
+    "sum": _sum,
+    "carried": _carried,
+    "hook": _hook,
+    "handle": _handle,
+    "device": _device,
+    "worker": _simple("worker tensor kept"),
+    "optimizer": _simple("optimizer kept"),
+    "view": _view,
+    "shared": _shared,
+    "alias": _alias,
+    "lru": _lru,
+    "cache": _cache,
+    "closure": _closure,
+    "grad": _grad,
+}
+
+
+def _reachable(roots: list[Value]) -> set[int]:
+    seen: set[int] = set()
+    waiting: list[Any] = list(roots)
+    while waiting and len(seen) < 5000:
+        value = waiting.pop()
+        for one in inside(value):
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            if isinstance(one, Obj):
+                waiting.extend(one.attrs.values())
+            elif isinstance(one, Func) and one.bound is not None:
+                waiting.append(one.bound)
+    return seen
+
+
+def _cycles(m: Machine, roots: list[Value]) -> None:
+    found = m.world.get("cycles", [])
+    if not found or not m.world.get("script"):
+        return
+    alive = _reachable(roots)
+    for owner, spot, how in found:
+        if owner.loops and id(owner) not in alive:
+            m.tell("cycle", [("holder", spot), ("birth", owner.born)], how=how)
+
+
+def _created_graphs(m: Machine) -> None:
+    """`backward(create_graph=True)` ties gradients and weights into cycles until the gradients are reset."""
+    if m.world.get("grads cleared") or not m.world.get("script"):
+        return
+    for spot, _, repeated in m.world.get("created graphs", ()):
+        if repeated:
+            m.tell("graph created", [("holder", spot)])
+
+
+def _graph_growth(m: Machine) -> None:
+    running = m.world.get("run loops", set())
+    for uid, spot in m.world.get("ops in loop", ()):
+        if uid in running:
+            m.tell("graph grows", [("birth", spot)])
+            return
+
+
+def _variables_in_traces(m: Machine) -> None:
+    for spot in m.world.get("variables in trace", ()):
+        m.tell("variable in trace", [("birth", spot)])
+
+
+def _threads(m: Machine) -> None:
+    for runs in m.world.get("threads", {}).values():
+        if len(runs) < 2:
+            continue
+        stores = [{id(store) for store, _ in writes} for writes, _, _ in runs]
+        common = stores[0] & stores[1]
+        for store, spot in runs[0][0]:
+            if id(store) in common:
+                m.tell("unsynchronised writers", [("use", spot), ("birth", store.born), ("holder", runs[1][1])])
+
+
+def _temporary_functions(m: Machine) -> None:
+    for born, spot, used in m.world.get("temporary functions", ()):
+        m.tell("function of dead object", [("birth", born), ("escape", spot), ("use", used)])
+
+
+__all__ = ["judge", "options"]

@@ -1,0 +1,274 @@
+"""What is kept: values put where they outlive the turn of a loop that made them. Judged when the program is at its end."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import Any
+
+from tenure.check import autograd
+from tenure.check.machine import Loop, Machine
+from tenure.check.values import (
+    Class,
+    Const,
+    Func,
+    Map,
+    Maybe,
+    Node,
+    Num,
+    Obj,
+    Seq,
+    Spot,
+    Tensor,
+    Value,
+    Wrapped,
+    best,
+    inside,
+    options,
+    tensors,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Held:
+    """A value in a container, an attribute or a sum that outlives a loop's turn."""
+
+    kind: str
+    value: Any
+    holder: Any
+    spot: Spot
+    loop: Loop | None
+    data: Any = None
+
+
+def outlived(m: Machine, holder: Any) -> Loop | None:
+    """The outermost loop that `holder` outlives, if there is one."""
+    inside_ = getattr(holder, "loops", ())
+    for loop in m.loops:
+        if loop.uid not in inside_ and loop.kind != "parts":
+            return loop
+    return None
+
+
+def stored(m: Machine, container: Seq | Map, key: Value, value: Value, node: ast.AST) -> None:
+    """A value is put into a container."""
+    spot = m.spot(node)
+    loop = outlived(m, container)
+    if container.state.get("bounded"):
+        return
+    for one in inside(value):
+        if isinstance(one, Tensor):
+            if one.node is not None:
+                one.node.state["contained"] = True
+            _tensor_stored(m, container, key, one, spot, loop, value)
+        elif isinstance(one, Obj):
+            one.state["stored"] = True
+            _object_stored(m, container, one, spot, loop)
+        elif isinstance(one, (Func, Wrapped)) and loop is not None:
+            for captured in captures(m, one):
+                m.held.append(Held("closure", captured, container, spot, loop, one))
+    if isinstance(container, Map):
+        _keyed(m, container, key, value, spot)
+
+
+def expressions(node: ast.AST, value: Value) -> list[tuple[ast.expr, Value]]:
+    """The expressions of what is stored, with their values: several, if it is a tuple or a dict as written."""
+    arg: Any = None
+    if isinstance(node, ast.Call) and node.args:
+        arg = node.args[-1]
+    elif isinstance(node, ast.AugAssign):
+        arg = node.value
+    one = best(value)
+    if isinstance(arg, (ast.Tuple, ast.List)) and isinstance(one, Seq) and len(one.items) == len(arg.elts):
+        pairs = list(zip(arg.elts, one.items, strict=True))
+    elif isinstance(arg, ast.Dict) and isinstance(one, Map) and len(one.attrs) == len(arg.values):
+        pairs = list(zip(arg.values, one.attrs.values(), strict=True))
+    else:
+        pairs = [(arg, value)] if arg is not None else []
+    simple = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+    return [(e, v) for e, v in pairs if isinstance(e, simple) and isinstance(v, Tensor)]
+
+
+def _tensor_stored(
+    m: Machine, container: Seq | Map, key: Value, one: Tensor, spot: Spot, loop: Loop | None, value: Value
+) -> None:
+    shared = one.store.state.get("shared")
+    if loop is None:
+        return
+    hook = m.world.get("hook")
+    if hook is not None:
+        if any("grad" in marks for marks in m.world.get("guards", ())):
+            return
+        one.state["no grad at store"] = m.grad[-1] != "grad"
+        m.held.append(Held("hook", one, container, spot, loop, hook))
+        return
+    if isinstance(container, Map) and isinstance(key, Const):
+        return  # the next turn replaces it
+    if isinstance(container, Map) and not _differs(key):
+        return
+    if shared is not None:
+        m.held.append(Held("shared", one, container, spot, loop, shared))
+    if "worker" in one.flags:
+        m.held.append(Held("worker", one, container, spot, loop))
+    if "grad" in one.flags:
+        m.held.append(Held("grad", one, container, spot, loop))
+    elif one.view and not one.graph and one.fw in ("torch", "np"):
+        m.held.append(Held("view", one, container, spot, loop))
+    elif one.fw in ("tf", "jax") and one.trace is None:
+        m.held.append(Held("device", one, container, spot, loop, {"clock": m.clock}))
+    if one.fw in (None, "torch"):
+        m.held.append(Held("graph", one, container, spot, loop, expressions(spot.node, value)))
+
+
+def _differs(key: Value) -> bool:
+    return any(isinstance(k, Num) and (k.varies or k.of is not None) for k in inside(key)) or isinstance(key, (Tensor, Obj))
+
+
+def alias_kept(m: Machine, value: Value, spot: Spot) -> None:
+    """`x = model.state_dict()`: what is kept is the model's own weights."""
+    for one in options(value):
+        if isinstance(one, Map) and one.state.get("alias of") is not None and m.loops:
+            m.held.append(Held("alias", one, None, spot, m.loops[0], m.clock))
+
+
+def _object_stored(m: Machine, container: Seq | Map, one: Obj, spot: Spot, loop: Loop | None) -> None:
+    if one.kind == "exception":
+        handlers = m.world.get("handlers", [])
+        if handlers and one.state.get("tensors"):
+            m.tell("exception kept", [("holder", spot), ("birth", one.born)], container=True)
+    elif one.kind == "tape" and loop is not None:
+        m.tell("tape kept", [("holder", spot), ("birth", one.born)])
+    elif one.kind == "optimizer" and loop is not None:
+        m.held.append(Held("optimizer", one, container, spot, loop))
+
+
+def _keyed(m: Machine, container: Map, key: Value, value: Value, spot: Spot) -> None:
+    """A dict used as a cache: by what is it keyed, and does it grow?"""
+    found = tensors(value)
+    if not found:
+        return
+    for part in inside(key):
+        if isinstance(part, Num) and isinstance(part.of, Tensor):
+            of = part.of
+            held = any(t is of or t.store is of.store for t in found)
+            temporary = of.fw is not None and not of.leaf and not {"param", "buffer", "module"} & of.flags
+            if not held and temporary and of.loops and container is not None and outlived(m, container):
+                m.tell("address as key", [("holder", spot), ("birth", of.born)], how="id")
+    known = container in m.frame.names.values()
+    if known or not m.calls:
+        return
+    loop = outlived(m, container)
+    if loop is not None and (_differs_in_turns(container, key) or any(isinstance(k, Num) and k.varies for k in inside(key))):
+        concrete = [t for t in found if t.fw is not None]
+        if concrete and not m.traces:
+            m.held.append(Held("cache", concrete[0], container, spot, loop))
+    elif loop is not None:
+        container.state.setdefault("keys", []).append(_shape_of(key))
+
+
+def _shape_of(key: Value) -> Any:
+    parts = [k.value if isinstance(k, Const) else None for k in inside(key)]
+    return tuple(parts)
+
+
+def _differs_in_turns(container: Map, key: Value) -> bool:
+    earlier = container.state.get("keys", [])
+    now = _shape_of(key)
+    different = [k for k in earlier if k != now and any(p is not None and not isinstance(p, str) for p in k)]
+    return bool(different) and any(p is not None and not isinstance(p, str) for p in now)
+
+
+def drained(m: Machine, value: Value) -> None:
+    """Something is taken out of a container."""
+    one = best(value)
+    if isinstance(one, (Seq, Map)):
+        one.state["drained"] = m.world.get("hook") or True
+        if m.traces:
+            one.state["drained_in"] = m.traces[-1]
+
+
+def captures(m: Machine, function: Value) -> list[Tensor]:
+    """The tensors that a function closes over, not counting those of the module's top level."""
+    while isinstance(function, Wrapped):
+        function = function.inner
+    if not isinstance(function, Func) or function.frame is None:
+        return []
+    found: list[Tensor] = []
+    for part in _free_names(function.node):
+        frame = function.frame
+        while frame is not None:
+            value = frame.names.get(part)
+            if value is not None:
+                found.extend(t for t in tensors(value) if t.fw is not None)
+                break
+            frame = frame.outer
+    for default in function.defaults.values():
+        found.extend(t for t in tensors(default) if t.fw is not None)
+    return found
+
+
+def _free_names(node: Any) -> set[str]:
+    known = getattr(node, "tenure_free", None)
+    if known is None:
+        bound = {a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
+        used: set[str] = set()
+        body = node.body if isinstance(node.body, list) else [node.body]
+        for part in body:
+            for one in ast.walk(part):
+                if isinstance(one, ast.Name):
+                    (used if isinstance(one.ctx, ast.Load) else bound).add(one.id)
+        known = node.tenure_free = used - bound
+    return set(known)
+
+
+def attribute_kept(m: Machine, owner: Obj, name: str, value: Value, node: ast.AST) -> None:
+    """`self.x = value`, for what matters when it outlives a turn."""
+    alias_kept(m, value, m.spot(node))
+    for one in options(value):
+        if isinstance(one, Obj):
+            one.state["stored"] = True
+        if isinstance(one, Tensor):
+            one.state["written"] = m.spot(node)
+            if m.loops and (one.graph or one.fw is None) and outlived(m, owner):
+                m.world.setdefault("attribute writes", {})[id(owner), name] = (owner, name, m.spot(node))
+        elif isinstance(one, Obj) and one.kind == "exception" and one.state.get("tensors"):
+            m.tell("exception kept", [("holder", m.spot(node)), ("birth", one.born)], container=False)
+
+
+def after_loop(m: Machine, loop: Loop) -> None:
+    """Which sums and states has the loop carried from turn to turn, with their graphs?"""
+    if m.grad[-1] != "grad":
+        return
+    slots: list[tuple[Any, Spot, Any]] = []
+    for name, value in m.frame.names.items():
+        for one in options(value):
+            if isinstance(one, Tensor) and one.node is not None and one.fw in ("torch", None):
+                slots.append((one, one.born, name))
+    for owner, name, spot in list(m.world.get("attribute writes", {}).values()):
+        for one in options(owner.attrs.get(name, Const(None))):
+            if isinstance(one, Tensor) and one.node is not None:
+                slots.append((one, spot, owner))
+    for one, spot, holder in slots:
+        if one.loops and loop.uid in one.loops and autograd.turns_of(one.node, loop.uid) >= {0, 1}:
+            m.held.append(Held("carried", one, holder, spot, loop))
+
+
+def cached_call(m: Machine, wrapped: Wrapped, args: list[Value], result: Value, node: ast.AST) -> None:
+    """A call of a function with `lru_cache`."""
+    for arg in args:
+        for one in inside(arg):
+            module = isinstance(one, Obj) and one.family == "torch.Module"
+            array = isinstance(one, Tensor) and one.fw is not None and "element" not in one.flags
+            if (module or array) and (m.loops or m.calls):
+                local = bool(one.loops) or m.loops  # type: ignore[union-attr]
+                if local:
+                    m.held.append(Held("lru", one, wrapped, m.spot(node), m.loops[0] if m.loops else None))
+                return
+    limit = wrapped.options.get("maxsize", 128)
+    varies = any(isinstance(v, Num) and v.varies for arg in args for v in inside(arg))
+    known = [t for t in tensors(result) if t.fw is not None and t.trace is None]
+    if limit is None and varies and known and m.loops:
+        m.held.append(Held("lru", known[0], wrapped, m.spot(node), m.loops[0]))
+
+
+__all__ = ["Class", "Held", "Maybe", "Node", "after_loop", "captures", "stored"]

@@ -1,0 +1,153 @@
+"""Checking one file: from its bytes to findings, or to the one line that says why it cannot be checked."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tenure.check import notebook, suppress
+from tenure.check.cache import digest
+from tenure.check.facts import Found
+from tenure.check.machine import Machine
+from tenure.check.modules import Module, find_module, parse, triggers
+from tenure.check.program import follow, module_frame
+from tenure.check.statements import run
+from tenure.faults import MODULES
+from tenure.findings import Finding, Place
+
+_LARGEST = 8 * 1024 * 1024  # a larger file is data
+_RULES = [module.in_source for module in MODULES if hasattr(module, "in_source")]
+
+
+@dataclass
+class Checked:
+    """What came of one file."""
+
+    file: str
+    findings: list[Finding] = field(default_factory=list)
+    problem: str = ""
+    unused: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
+    needs: dict[str, str] = field(default_factory=dict)
+
+
+def check_bytes(raw: bytes, file: str, roots: Sequence[str] = ()) -> Checked:
+    """Check a file's content. Never raises for what is in it."""
+    made = Checked(file)
+    where: list[tuple[int, int]] | None = None
+    text: str | None = None
+    if file.endswith(".ipynb"):
+        try:
+            text, where = notebook.source(raw)
+        except notebook.NotANotebook as error:
+            made.problem = str(error)
+            return made
+        raw = text.encode()
+    starts = triggers(raw)
+    silenced = b"tenure:" in raw or b"noqa" in raw
+    if starts is None and not silenced:
+        return made
+    if len(raw) > _LARGEST:
+        made.problem = f"it has {len(raw) >> 20} MiB: too large to be source"
+        return made
+    enabled = gc.isenabled()
+    gc.disable()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, 6000))
+    try:
+        _check(made, raw, text, file, starts, tuple(Path(root) for root in roots))
+    except SyntaxError as error:
+        made.problem = f"line {error.lineno or 1}: {error.msg}"
+    except (UnicodeDecodeError, LookupError) as error:
+        made.problem = f"it cannot be decoded: {error}"
+    except ValueError as error:
+        made.problem = str(error)
+    except (RecursionError, MemoryError):
+        made.problem = "it is nested too deeply to be checked"
+    except Exception as error:  # noqa: BLE001  one file must not hinder the others; it is told, not hidden
+        made.problem = f"an error of tenure's own, please report it: {type(error).__name__}: {error}"
+    finally:
+        sys.setrecursionlimit(limit)
+        if enabled:
+            gc.enable()
+    if where is not None:
+        made.findings = [_in_cells(finding, where) for finding in made.findings]
+        made.unused = [(where[line - 1][1], codes) for line, codes in made.unused if line <= len(where)]
+    return made
+
+
+def _check(
+    made: Checked, raw: bytes, text: str | None, file: str, starts: list[int] | None, roots: tuple[Path, ...]
+) -> None:
+    tree = parse(raw, file)
+    if text is None:
+        text = decoded(raw)
+    module = Module(file, text, tree)
+    if starts is not None:
+        others: dict[str, Module | None] = {}
+
+        def loader(name: str, level: int, here: Module) -> Module | None:
+            return _load(name, level, here, roots, others, made.needs)
+
+        found = Found(follow(module, starts, loader))
+        for rule in _RULES:
+            made.findings.extend(rule(found))
+    made.findings.sort(key=lambda f: (f.main.line, f.main.column or 0, f.code) if f.main else (0, 0, f.code))
+    known = suppress.comments(text)
+    if known:
+        made.findings, unused = suppress.silence(made.findings, known)
+        made.unused = [(comment.line, comment.codes) for comment in unused]
+
+
+def decoded(raw: bytes) -> str:
+    """The text of source, by its own declaration of encoding, with plain line ends."""
+    import io
+    import tokenize
+
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+    return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _load(
+    name: str, level: int, here: Module, roots: tuple[Path, ...], others: dict[str, Module | None], needs: dict[str, str]
+) -> Module | None:
+    """Another file of the checked code, with its functions and classes, not what it does when imported."""
+    path = find_module(name, level, here.file, roots)
+    if path is None:
+        return None
+    key = str(path)
+    if key in others:
+        return others[key]
+    others[key] = None
+    try:
+        raw = path.read_bytes()
+        if len(raw) > 400_000:
+            return None
+        module = Module(key, decoded(raw), parse(raw, key))
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    needs[key] = digest(raw)
+    m = Machine(5_000)
+    module_frame(m, module)
+    try:
+        run(m, module.tree.body)
+    except Exception as error:  # noqa: BLE001  a file beside it must not hinder this one's check
+        del error
+        return None
+    others[key] = module
+    return module
+
+
+def _in_cells(finding: Finding, where: list[tuple[int, int]]) -> Finding:
+    def moved(place: Place) -> Place:
+        cell, line = where[min(place.line, len(where)) - 1]
+        return replace(place, line=line, function=f"cell {cell}" if place.function == "<module>" else place.function)
+
+    cell = where[min(finding.main.line, len(where)) - 1][0] if finding.main else 0
+    fix = replace(finding.fix, edits=()) if finding.fix else None
+    return replace(
+        finding, places=tuple(moved(p) for p in finding.places), at=moved(finding.at) if finding.at else None, fix=fix,
+        message=f"{finding.message} (cell {cell})", evidence={**finding.evidence, "cell": cell},
+    )  # fmt: skip

@@ -1,0 +1,75 @@
+"""Traced functions that trace anew from turn to turn."""
+
+from __future__ import annotations
+
+import ast
+
+from tenure.check.machine import Machine
+from tenure.check.values import Const, Func, Num, Value, Wrapped, best, tensors
+
+
+def called(m: Machine, wrapped: Wrapped, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> None:
+    """Look at a call of a traced function inside a loop."""
+    if not m.loops or m.traces:
+        return
+    o = wrapped.options
+    if o["name"].endswith(("grad", "vmap", "make_jaxpr", "jacfwd", "jacrev", "hessian")) or o["framework"] == "torch":
+        return
+    outer = [loop for loop in m.loops if loop.uid not in wrapped.loops and loop.kind == "python"]
+    spot = m.spot(node)
+    if all(loop.uid in wrapped.loops for loop in m.loops) and _new_each_turn(wrapped):
+        m.tell("function made in loop", [("use", wrapped.born), ("holder", spot)], how=o["name"])
+        return
+    if not outer:
+        return
+    shift = 1 if isinstance(wrapped.inner, Func) and wrapped.inner.bound is not None and o.get("unbound") else 0
+    names = _parameters(wrapped.inner)
+    for index, arg in enumerate(args):
+        at = index + shift
+        static = at in o["static"] or (at < len(names) and names[at] in o["static_names"])
+        _argument(m, wrapped, arg, static=static, node=node)
+    for name, arg in kwargs.items():
+        static = name in o["static_names"] or (name in names and names.index(name) in o["static"])
+        _argument(m, wrapped, arg, static=static, node=node)
+
+
+def _new_each_turn(wrapped: Wrapped) -> bool:
+    """`jit(lambda …)` or `jit(f)` of an `f` defined in the loop; `jit` of one and the same function is found in the cache."""
+    inner = wrapped.inner
+    framework = wrapped.options["framework"]
+    if framework == "tf":
+        return True
+    return isinstance(inner, Func) and bool(inner.loops) and set(inner.loops) & set(wrapped.loops) != set()
+
+
+def _parameters(function: Value) -> list[str]:
+    if not isinstance(function, Func):
+        return []
+    return [a.arg for a in (*function.node.args.posonlyargs, *function.node.args.args)]
+
+
+def _argument(m: Machine, wrapped: Wrapped, arg: Value, *, static: bool, node: ast.AST) -> None:
+    framework = wrapped.options["framework"]
+    one = best(arg)
+    counts = static if framework == "jax" else True
+    if not counts:
+        return
+    spot = m.spot(node)
+    if isinstance(one, Func) and m.loops[-1].uid in one.loops:
+        m.tell("retraced", [("use", spot), ("birth", one.born)], why="a function made anew", how=wrapped.options["name"])
+    elif isinstance(one, Num) and one.varies and _long(m):
+        m.tell("retraced", [("use", spot), ("birth", m.spot(m.loops[-1].node))], why="a Python number that differs", how=wrapped.options["name"])
+
+
+def _long(m: Machine) -> bool:
+    """Whether the loop may have many turns: over a handful, as written, nothing grows."""
+    node = m.loops[-1].node
+    over = getattr(node, "iter", None)
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range":
+        numbers = [a.value for a in over.args if isinstance(a, ast.Constant) and isinstance(a.value, int)]
+        if len(numbers) == len(over.args) and numbers:
+            return len(range(*numbers)) > 8
+    return not isinstance(over, (ast.Tuple, ast.List))
+
+
+__all__ = ["Const", "called", "tensors"]

@@ -1,0 +1,116 @@
+"""Find lifetime faults in source code, without running it.
+
+Checks files, folders and notebooks. Exit code 0: nothing found; 1: findings, or files that cannot be parsed; 2: wrong usage.
+Silence a line with `# tenure: ignore[TN301]`. Settings come from [tool.tenure] in pyproject.toml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from pathlib import Path
+
+from tenure.errors import TenureError
+
+FORMS = ("full", "concise", "json", "sarif", "github")
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    """Add its arguments."""
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders; - reads source from standard input (default: .)")
+    parser.add_argument("--format", choices=FORMS, default="full", help="how findings are told (default: full)")
+    parser.add_argument("--select", metavar="CODES", help="only these rules: codes, prefixes or names, with commas")
+    parser.add_argument("--ignore", metavar="CODES", help="all but these rules")
+    parser.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="leave out paths like this")
+    parser.add_argument("--fix", action="store_true", help="apply safe fixes")
+    parser.add_argument("--unsafe-fixes", action="store_true", help="with --fix or --diff: apply those that may change a right program, too")
+    parser.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
+    parser.add_argument("--statistics", action="store_true", help="count findings by rule")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also if there are findings")
+    parser.add_argument("--stdin-filename", metavar="FILE", default="<stdin>", help="what to call standard input")
+    parser.add_argument("--baseline", metavar="FILE", help="report only findings that are not in this file")
+    parser.add_argument("--write-baseline", metavar="FILE", help="write today's findings to this file, and report none")
+    parser.add_argument("--no-cache", action="store_true", help="check every file anew")
+    parser.add_argument("--isolated", action="store_true", help="read no pyproject.toml")
+    parser.add_argument("-j", "--jobs", type=_count, metavar="N", help="processes (default: one for each core)")
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def run(options: argparse.Namespace) -> int:
+    """Check, tell, and say whether there was anything."""
+    from tenure.check import baseline, engine, settings
+    from tenure.views.formats import FORMATS
+
+    paths = options.paths or ["."]
+    told = {} if options.isolated else settings.load("." if paths == ["-"] else paths[0])
+    chosen = settings.made(
+        told, select=options.select, ignore=options.ignore, exclude=options.exclude, baseline=options.baseline
+    )  # fmt: skip
+    if options.baseline and not Path(options.baseline).exists():
+        raise TenureError(f"{options.baseline}: no such file; write it with --write-baseline")
+    if paths == ["-"]:
+        return _standard_input(options, chosen)
+    if "-" in paths:
+        raise TenureError("- cannot be mixed with paths")
+    report = engine.check(paths, chosen, jobs=options.jobs, cache=not options.no_cache)
+    if options.write_baseline:
+        baseline.write(options.write_baseline, report.findings)
+        sys.stderr.write(f"tenure: {len(report.findings)} findings written to {options.write_baseline}\n")
+        return 0
+    if options.fix or options.diff:
+        report = _fix(options, chosen, report, paths)
+    for file, problem in report.problems:
+        sys.stderr.write(f"tenure: {file}: {problem}\n")
+    for file, line, codes in report.unused:
+        what = f" ({', '.join(codes)})" if codes else ""
+        sys.stderr.write(f"tenure: {file}:{line}: this comment silences nothing{what}\n")
+    if options.statistics:
+        counts = Counter((f.code, f.name) for f in report.findings)
+        sys.stdout.writelines(f"{count:6}  {code}  {name}\n" for (code, name), count in counts.most_common())
+    elif not options.diff:
+        sys.stdout.write(FORMATS[options.format](report.findings))
+    return 0 if options.exit_zero else int(bool(report.findings or report.problems))
+
+
+def _standard_input(options: argparse.Namespace, chosen: object) -> int:
+    from tenure.check import fix
+    from tenure.check.one_file import check_bytes
+    from tenure.check.settings import Settings
+    from tenure.views.formats import FORMATS
+
+    assert isinstance(chosen, Settings)
+    name = options.stdin_filename
+    raw = sys.stdin.buffer.read()
+    checked = check_bytes(raw, name)
+    findings = [f for f in checked.findings if chosen.wants(f.code, name)]
+    if checked.problem:
+        sys.stderr.write(f"tenure: {name}: {checked.problem}\n")
+        return 1
+    if options.fix or options.diff:
+        text = raw.decode()
+        changed, _ = fix.apply(text, findings, name, unsafe=options.unsafe_fixes)
+        sys.stdout.write(fix.difference(text, changed, name) if options.diff else changed)
+        return 0
+    sys.stdout.write(FORMATS[options.format](findings))
+    return 0 if options.exit_zero else int(bool(findings))
+
+
+def _fix(options: argparse.Namespace, chosen: object, report: object, paths: list[str]) -> object:
+    from tenure.check import engine, fixing
+
+    assert isinstance(report, engine.Report)
+    done = fixing.fix_files(report.findings, chosen, unsafe=options.unsafe_fixes, show=options.diff)  # type: ignore[arg-type]
+    for text in done.differences:
+        sys.stdout.write(text)
+    if options.diff:
+        return report
+    if done.fixed:
+        sys.stderr.write(f"tenure: {done.fixed} fixed in {len(done.files)} files\n")
+    return engine.check(paths, chosen, jobs=options.jobs, cache=not options.no_cache)  # type: ignore[arg-type]
