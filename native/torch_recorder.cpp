@@ -178,9 +178,32 @@ void traced_delete(void *where) {
     before_delete(where);
 }
 
+PyObject *on_failure = nullptr;
+
+// Memory that could not be had: whoever wants to know is told before the error goes on.
+void failed(size_t bytes) {
+    if (!active.load(std::memory_order_relaxed) || !Py_IsInitialized()) return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    if (on_failure) {
+        PyObject *type, *value, *trace;
+        PyErr_Fetch(&type, &value, &trace);
+        PyObject *done = PyObject_CallFunction(on_failure, "n", static_cast<Py_ssize_t>(bytes));
+        if (!done) PyErr_WriteUnraisable(on_failure);
+        Py_XDECREF(done);
+        PyErr_Restore(type, value, trace);
+    }
+    PyGILState_Release(state);
+}
+
 struct Traced final : c10::Allocator {
     c10::DataPtr allocate(size_t bytes) override {
-        c10::DataPtr data = before->allocate(bytes);
+        c10::DataPtr data;
+        try {
+            data = before->allocate(bytes);
+        } catch (...) {
+            failed(bytes);
+            throw;
+        }
         if (data.get() && data.compare_exchange_deleter(before_delete, &traced_delete) && active.load(std::memory_order_relaxed))
             born(data.get(), bytes, c10::Device(c10::kCPU));
         return data;

@@ -229,7 +229,13 @@ PyObject *py_counts(PyObject *, PyObject *) {
     return Py_BuildValue("(KKKL)", births, uses, ends, static_cast<long long>(alive));
 }
 
-// crowds(): the living by the stack they were born at: the stack, and the columns number, address, bytes and step.
+// on_failure(function): called with the bytes of each allocation on the host that fails; None for nobody.
+PyObject *py_on_failure(PyObject *, PyObject *function) {
+    Py_XSETREF(on_failure, function == Py_None ? nullptr : Py_NewRef(function));
+    Py_RETURN_NONE;
+}
+
+// crowds(): the living by the stack they were born at: the stack, and columns (number, address, bytes, step, last use).
 PyObject *py_crowds(PyObject *, PyObject *) {
     std::unordered_map<uint32_t, std::vector<Buffer>> found;
     Py_BEGIN_ALLOW_THREADS
@@ -242,12 +248,12 @@ PyObject *py_crowds(PyObject *, PyObject *) {
     Py_END_ALLOW_THREADS
     PyObject *result = PyList_New(0);
     for (auto &[stack, crowd] : found) {
-        std::vector<int64_t> columns[4];
+        std::vector<int64_t> columns[5];
         for (const Buffer &buffer : crowd) {
-            const int64_t values[] = {buffer.number, static_cast<int64_t>(buffer.where), buffer.bytes, buffer.step};
-            for (int i = 0; i < 4; i++) columns[i].push_back(values[i]);
+            const int64_t values[] = {buffer.number, static_cast<int64_t>(buffer.where), buffer.bytes, buffer.step, buffer.last_use};
+            for (int i = 0; i < 5; i++) columns[i].push_back(values[i]);
         }
-        PyObject *told = Py_BuildValue("(INNNN)", stack, column(columns[0]), column(columns[1]), column(columns[2]), column(columns[3]));
+        PyObject *told = Py_BuildValue("(INNNNN)", stack, column(columns[0]), column(columns[1]), column(columns[2]), column(columns[3]), column(columns[4]));
         if (told && result) PyList_Append(result, told);
         Py_XDECREF(told);
     }
@@ -283,6 +289,7 @@ PyMethodDef methods[] = {
     {"gradients", py_gradients, METH_O, "gradients(addresses of TensorImpls): mark their gradients"},
     {"seed", py_seed, METH_O, "seed(address of a TensorImpl): it was there before"},
     {"counts", py_counts, METH_NOARGS, "counts(): births, uses, ends, bytes alive on the host"},
+    {"on_failure", py_on_failure, METH_O, "on_failure(function): called with the bytes of an allocation that fails"},
     {"crowds", py_crowds, METH_NOARGS, "crowds(): the living, by the stack they were born at"},
     {"forked", py_forked, METH_NOARGS, "forked(): forget the parent's"},
     {nullptr, nullptr, 0, nullptr},

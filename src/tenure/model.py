@@ -265,8 +265,8 @@ class Memory:
 def size(nbytes: int) -> str:
     """Bytes as people read them: `64.0 MiB`."""
     value = float(nbytes)
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if value < 1024 or unit == "GiB":
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if value < 1024 or unit == "PiB":
             return f"{int(value)} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
         value /= 1024
     raise AssertionError(nbytes)

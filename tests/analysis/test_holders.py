@@ -728,3 +728,15 @@ def test_a_search_is_quick(torch, jax, tf):
         tenure.holders(x)
         spent.append(time.process_time() - start)
     assert max(spent) < 2, spent
+
+
+def test_a_tuple_that_is_still_being_filled(torch):
+    """`f(*(make() for _ in …))` makes a tuple with empty places, which the heap shows."""
+
+    def parts():
+        for _ in range(20):
+            x = torch.ones(3)
+            yield x
+            assert any("[" in str(holder) or "local" in str(holder) for holder in tenure.holders(x))
+
+    assert len(tuple(parts())) == 20

@@ -16,7 +16,8 @@ from tenure import traces
 from tenure.errors import TraceError
 from tenure.findings import Finding
 from tenure.frameworks import RECORDED
-from tenure.trace import streams, told
+from tenure.trace import autopsies, streams, told
+from tenure.views.console import autopsy
 from tenure.views.formats import full, plain_json
 from tenure.views.formats.text import is_coloured
 
@@ -46,8 +47,9 @@ def findings(folder: Path) -> list[Finding]:
 def text(folder: Path, found: Sequence[Finding], *, colour: bool = False) -> str:
     """What the user reads: what leaked, and where the rest is. What an exception was about has been said by then."""
     leaks = [finding for finding in found if finding.severity != "advice" and "path" in finding.evidence]
-    parts = [full.render(leaks, colour=colour) + "\n"] if leaks else []
-    return "".join(["\n" if leaks else "", *parts, f"tenure: {summary(folder)}\n"])
+    parts = [autopsy.render(one) for one in autopsies.heard(folder)]
+    parts += [full.render(leaks, colour=colour)] if leaks else []
+    return "".join([f"\n{part}" for part in parts] + ["\n" if parts else "", f"tenure: {summary(folder)}\n"])
 
 
 def summary(folder: Path) -> str:

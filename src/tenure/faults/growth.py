@@ -26,7 +26,7 @@ def told(fault: Fault, leak: Leak, message: str, fix: Fix, reason: str = "", ext
         "bytes": leak.bytes,
         "retained": leak.retained,
         "steps": leak.steps,
-        "bytes_per_step": leak.retained // max(1, leak.steps if leak.steps > 1 else leak.count),
+        "bytes_per_step": leak.retained // _turns(leak)[0],
         "path": leak.path,
         "suspect": leak.suspect,
     }
@@ -38,11 +38,17 @@ def told(fault: Fault, leak: Leak, message: str, fix: Fix, reason: str = "", ext
 
 def rate(leak: Leak) -> str:
     """How much more there is each time: `32.0 KiB more in each step`."""
-    turns = leak.steps if leak.steps > 1 else leak.count
-    when = "step" if leak.steps > 1 else "turn"
+    turns, when = _turns(leak)
     if leak.retained:
-        return f"{size(leak.retained // max(1, turns))} more in each {when}"
+        return f"{size(leak.retained // turns)} more in each {when}"
     return f"one more in each {when}"
+
+
+def _turns(leak: Leak) -> tuple[int, str]:
+    """How many turns it took, and what they are called. Things may be kept in a loop that is not the training's."""
+    if leak.turns > 1 and (leak.steps > 1 or leak.turns * 8 >= leak.count >= leak.turns / 8):
+        return leak.turns, "step"
+    return max(1, leak.count), "turn"
 
 
 def name(leak: Leak) -> str:

@@ -112,7 +112,8 @@ class Crowd:
 
     `what` says what they are ("buffers", "nodes", "traces", "operations", "tapes", "shared"); `stack` is the user's
     lines where they come from, as `tenure.stacks.text` tells them; `steps` in how many different steps they were
-    born. `members` are what `Growing.held` takes, the oldest first.
+    born; `last_use` when one of them was last used, by the monotonic clock, 0 if that is not known. `members` are what
+    `Growing.held` takes, the oldest first.
     """
 
     framework: str
@@ -123,6 +124,7 @@ class Crowd:
     steps: int = 0
     name: str = ""
     members: Sequence[Any] = ()
+    last_use: int = 0
 
 
 class Growing(Protocol):
@@ -136,6 +138,9 @@ class Growing(Protocol):
 
     def facts(self, handle: Any) -> dict[str, Any]:
         """What of a handle decides which fault it is: whether it carries a graph, its shape, what it is a view of."""
+
+    def on_failure(self, tell: Callable[[str, int | None], None]) -> None:
+        """Have this told, before the error goes on, when memory could not be had: in words, and the bytes if known."""
 
     def stop(self) -> None:
         """Undo what was done to look."""

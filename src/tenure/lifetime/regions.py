@@ -98,6 +98,7 @@ _hook: Hook | None = None
 # A recorder is told the name of the scope that this thread is in, and why what is ended now is ended; empty for none.
 on_scope: list[Callable[[str], None]] = []
 on_end: list[Callable[[str], None]] = []
+on_excess: list[Callable[[str], None]] = []  # told when a scope's cap is exceeded, before that is raised
 
 
 def hook() -> Hook:

@@ -189,8 +189,11 @@ class Scope:
             for part in behind[:3]
             if part.users[0] in records
         ]
+        told = f"scope {self.name!r} holds {size(total)} in {len(handles)} tensors, over its cap of {size(self.cap)}"
+        for tell in list(regions.on_excess):
+            tell(told)
         return CapExceeded(
-            f"scope {self.name!r} holds {size(total)} in {len(handles)} tensors, over its cap of {size(self.cap)}; "
+            f"{told}; "
             f"the largest:{''.join(largest)}\n  fix: end some earlier (tenure.dispose, a narrower scope), or raise the cap"
         )
 

@@ -52,13 +52,14 @@ def heard(folder: Path) -> list[Suspect]:
     for one in told.read(folder, "suspects"):
         try:
             looks = [Look(**look) for look in one.pop("looks")]
-            holders = [_holder(holder) for holder in one.pop("holders")]
+            holders = [holder(each) for each in one.pop("holders")]
             found.append(Suspect(looks=looks, holders=holders, **one))
         except (KeyError, TypeError, AttributeError):
             continue
     return found
 
 
-def _holder(told: dict[str, Any]) -> Holder:
+def holder(told: dict[str, Any]) -> Holder:
+    """A holder, as JSON has it."""
     links = (Link(link["text"], link["kind"], Site(**link["site"]) if link["site"] else None) for link in told["links"])
     return Holder(told["kind"], tuple(links), told.get("nbytes"))

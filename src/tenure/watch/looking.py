@@ -5,15 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import time
-from typing import Any
 
 from tenure import frameworks, stacks
-from tenure.analysis import holders
 from tenure.frameworks.base import Crowd, Growing, Source
-from tenure.model import Holder
+from tenure.lifetime import regions
 from tenure.trace import suspects
 from tenure.trace.recorder import Recorder
 from tenure.trace.suspects import Look, Suspect
+from tenure.watch import autopsy, holding
 
 _FIRST = 24  # events before the first look
 _SPACING = 0.25  # of all events so far, to the next look
@@ -23,7 +22,6 @@ _AT_ONCE = 3  # searches in one look
 _FREE = 2.0  # seconds that searches may take in any case
 _SHARE = 0.02  # of the run's time that they may take beyond
 _AGAIN = 3  # times as many as at the last search make it worth another
-_HOLDERS = 6
 
 
 class Watch:
@@ -46,10 +44,24 @@ class Watch:
         """Look from now on."""
         self._recorder.on_watch.append(self._enlist)
         self._recorder.before_stop.append(self.stop)
+        regions.on_excess.append(self._out_of_memory)
         self._wait()
 
     def _enlist(self, name: str, source: Source) -> None:
-        self._growing[name] = frameworks.grower(name, source)
+        self._growing[name] = growing = frameworks.grower(name, source)
+        growing.on_failure(self._out_of_memory)
+
+    def _out_of_memory(self, why: str, wanted: int | None = None) -> None:
+        """Note what is alive, before the error reaches the program, which may make room or end."""
+        if self._busy or self._recorder.failure:
+            return
+        self._busy = True
+        try:
+            autopsy.take(self._recorder, list(self._growing.values()), why, wanted)
+        except Exception as error:  # noqa: BLE001
+            self._recorder.trouble(f"looking at what is alive: {error!r}")
+        finally:
+            self._busy = False
 
     def _wait(self) -> None:
         self._next = max(_FIRST, int(self._events * _SPACING))
@@ -81,6 +93,8 @@ class Watch:
     def stop(self) -> None:
         """Look once more, and tell what was seen."""
         stacks.after(0, None)
+        if self._out_of_memory in regions.on_excess:
+            regions.on_excess.remove(self._out_of_memory)
         if self._pid != os.getpid():
             return
         self._look_safely()
@@ -151,17 +165,6 @@ class _Known:
         """Find out who holds one of them: not one of the newest, which may still be in use."""
         self.searched = crowd.count
         self.suspect.name = crowd.name
-        sample = [crowd.members[len(crowd.members) * 2 // 5]] if crowd.members else []
-        handles, buffers = growing.held(crowd, sample)
-        if not handles and not buffers:
-            return
-        if handles:
-            self.suspect.facts = growing.facts(handles[0])
-        own = frozenset({id(sample), id(crowd.members), id(handles), id(crowd)})
-        found = _find(handles, buffers, own)
-        if found:
-            self.suspect.holders = found
-
-
-def _find(handles: list[Any], buffers: list[Any], own: frozenset[int]) -> list[Holder]:
-    return holders.find(handles, buffers, own, _HOLDERS)
+        facts, found = holding.search(crowd, growing)
+        self.suspect.facts = facts or self.suspect.facts
+        self.suspect.holders = found or self.suspect.holders

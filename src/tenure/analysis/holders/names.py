@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -91,9 +92,7 @@ class Namer:
             fields: Any = plain.class_attribute(type(owner), "_fields") if plain.is_a(owner, tuple) else None
             if plain.is_tuple(fields) and index < len(fields):
                 return (Link(f".{fields[index]}", "attribute"),), 1
-            # A queue that lets go of the oldest by itself is told apart: it does not grow for ever.
-            bounded = plain.is_a(owner, deque) and deque.maxlen.__get__(owner) is not None  # type: ignore[attr-defined]
-            return (Link(f"[{index}]", "bounded" if bounded else "item"),), 1
+            return (Link(f"[{index}]", _kind_of_item(owner)),), 1
         place = census.place(owner, value)
         if place is not None:
             return (Link(f"[{', '.join(map(str, place))}]", "item"),), 1
@@ -109,8 +108,19 @@ class Namer:
         return ((Link("[key]", "key"),), 1) if plain.has_key(owner, value) else None
 
 
+def _kind_of_item(owner: Any) -> str:
+    """What cannot grow for ever is told apart: a tuple, and a queue that lets go of the oldest by itself."""
+    if plain.is_a(owner, tuple):
+        return "part"
+    bounded = plain.is_a(owner, deque) and deque.maxlen.__get__(owner) is not None  # type: ignore[attr-defined]
+    return "bounded" if bounded else "item"
+
+
 def _items(owner: Any) -> list[Any]:
     """The items of a list, tuple or deque, past whatever a subclass overrides."""
+    if plain.exactly(owner, (list, tuple)):
+        # Not by iterating: `f(*(make() for …))` shows a tuple that is still being filled, and its empty places crash.
+        return gc.get_referents(owner)
     kind: Any = next(kind for kind in (list, tuple, deque) if plain.is_a(owner, kind))
     return list(kind.__iter__(owner))
 

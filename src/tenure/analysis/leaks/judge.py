@@ -58,11 +58,11 @@ def _grew(suspect: Suspect) -> bool:
 def _while_it_lived(looks: Sequence[Look]) -> list[Look]:
     """The looks up to the end of whoever held it: a function returns, and its variables end with it."""
     kept = list(looks)
+    if len(kept) > 1 and kept[-1].count <= kept[-2].count:
+        kept.pop()  # the last look, when all is done
     most = max((look.count for look in kept), default=0)
     while len(kept) > 1 and kept[-1].count < most / 2:
         kept.pop()
-    while len(kept) > 1 and kept[-1].count == kept[-2].count == most:
-        kept.pop()  # after the loop
     return kept
 
 
@@ -174,6 +174,7 @@ def _leak(suspect: Suspect) -> Leak:
         count=last.count,
         bytes=last.bytes,
         steps=max(look.steps for look in looks),
+        turns=last.step,
         holder=holder,
         stores=tuple(_stores(holder, files)),
         facts=suspect.facts,
@@ -224,8 +225,16 @@ def _together(found: Iterable[Leak]) -> list[Leak]:
         groups.setdefault(key, []).append(leak)
     told = []
     for group in groups.values():
-        direct = sorted(
-            group, key=lambda leak: (leak.has("autograd", "saved", "grad"), leak.what == "nodes", -leak.bytes)
-        )
+        direct = sorted(group, key=_directness)
         told.append(dataclasses.replace(direct[0], retained=sum(leak.bytes for leak in group), kinds=len(group)))
     return told
+
+
+def _directness(leak: Leak) -> tuple[bool, bool, bool, int]:
+    """What the container holds itself comes before what a graph, an optimizer or a parameter holds in turn."""
+    return (
+        leak.has("autograd", "saved", "grad"),
+        leak.what == "nodes",
+        any(link.text in (".state", ".grad") for link in leak.links) and not leak.facts.get("parameter"),
+        -leak.bytes,
+    )

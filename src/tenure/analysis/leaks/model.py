@@ -10,8 +10,8 @@ from typing import Any
 from tenure.analysis.leaks.lines import Store
 from tenure.model import Holder, Link, Site, size
 
-# Links at which one thing more is kept each time, after the container that keeps them.
-_GROWING = ("item", "entry", "key", "bounded", "cache", "closure", "exception", "hook", "default", "generator")
+_OTHERS = ("closure", "exception", "hook", "default", "generator")
+_INDEX = re.compile(r"\[(\d+)\]$")
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,9 @@ class Leak:
     """Things of one origin of which more and more stayed alive.
 
     `what` they are and `name` are told in `tenure.frameworks.base.Crowd`. `count` and `bytes` are what there was when it
-    was last seen growing, `turns` how many steps (or, without steps, rounds) that took. `holder` is who kept them, if
-    somebody was found; `stores` are the statements that put them there; `retained` is what else the same holder keeps.
+    was last seen growing, `turns` how many steps went by until then, and `steps` in how many of them those that are left
+    were born: both 0 or 1 where there were no steps. `holder` is who kept them, if somebody was found; `stores` are the
+    statements that put them there; `retained` is what else the same holder keeps.
     """
 
     framework: str
@@ -30,6 +31,7 @@ class Leak:
     count: int
     bytes: int
     steps: int
+    turns: int
     holder: Holder | None
     stores: tuple[Store, ...]
     facts: dict[str, Any] = field(default_factory=dict)
@@ -56,6 +58,12 @@ class Leak:
     def is_scalar(self) -> bool:
         """Whether they are single numbers."""
         return self.facts.get("shape") == [] or self.facts.get("shape") == [1]
+
+    @property
+    def grows_at(self) -> Link | None:
+        """The link at which things pile up."""
+        at = grows_at(self.links)
+        return None if at is None else self.links[at]
 
     @property
     def suspect(self) -> int | None:
@@ -92,10 +100,17 @@ class Leak:
 
 
 def grows_at(links: tuple[Link, ...]) -> int | None:
-    """The place of the first link at which things pile up."""
-    for at, link in enumerate(links):
-        if link.kind in _GROWING and at > 0:
-            return at
+    """The place of the link at which things pile up: of several lists on the way the one that is the longest."""
+    kinds = [link.kind for link in links]
+    if "cache" in kinds[1:]:
+        return kinds.index("cache", 1)
+    items = [(int(match[1]), at) for at, link in enumerate(links) if at and link.kind in ("item", "bounded") and (match := _INDEX.search(link.text))]  # fmt: skip
+    if items and max(items)[0] > 1:
+        return max(items)[1]
+    for choice in (("entry", "key"), ("item", "bounded"), _OTHERS):
+        found = [at for at, kind in enumerate(kinds) if at and kind in choice]
+        if found:
+            return found[-1] if choice is not _OTHERS else found[0]
     return None
 
 

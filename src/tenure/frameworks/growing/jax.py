@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -11,27 +12,42 @@ from jax import monitoring
 from tenure import sites, stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
 from tenure.frameworks.jax import ADAPTER
+from tenure.model import size
 
 # Functions that JAX itself compiles when they are called outside of any other: not the user's to pad or to jit.
 _OWN = (jax.lax, jax.numpy, jax.nn, jax.random, jax.scipy, jax)
+_EXHAUSTED = re.compile(r"RESOURCE_EXHAUSTED(?:.*?(?:allocate|allocating) (\d+) bytes)?", re.DOTALL)
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 def grower(source: Source) -> Growing:
     """For the recorder that watches JAX."""
-    return Jax()
+    return Jax(source)
 
 
 class Jax:
     """Looks at JAX; see `Growing`."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Any) -> None:
+        self._source = source
         self._capture = stacks.capturer()
         self._compiled: dict[tuple[str, int], int] = {}
         monitoring.register_event_duration_secs_listener(self._hear)
 
+    def on_failure(self, tell: Callable[[str, int | None], None]) -> None:
+        """Of calls of compiled functions that fail, those for want of memory."""
+
+        def failed(error: object) -> None:
+            found = _EXHAUSTED.search(str(error))
+            if found is not None:
+                wanted = int(found[1]) if found[1] else None
+                tell(f"JAX could not get {size(wanted) if wanted else 'memory'} on its device", wanted)
+
+        self._source.on_failure(failed)
+
     def stop(self) -> None:
         """Listen no more."""
+        self._source.on_failure(None)
         remove = getattr(monitoring, "unregister_event_duration_listener", None)
         if remove is None:
             from jax._src import monitoring as inner

@@ -8,8 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from tensorflow.python.client import session
-from tensorflow.python.eager import backprop
+from tensorflow.python.eager import backprop, execute
 from tensorflow.python.eager.polymorphic_function import tracing_compilation
+from tensorflow.python.framework import errors, ops
 
 from tenure import sites, stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
@@ -42,6 +43,32 @@ class Tensorflow:
                 setattr(owner, name, original)
         self._patches.clear()
         self._traced.clear()
+
+    def on_failure(self, tell: Callable[[str, int | None], None]) -> None:
+        """Of operations and runs of graphs that fail, those for want of memory."""
+
+        def telling(original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                try:
+                    return original(*args, **kwargs)
+                except errors.ResourceExhaustedError as error:
+                    tell(_said(error), None)
+                    raise
+
+            return call
+
+        def raising(original: Callable[..., Any]) -> Callable[..., Any]:
+            def raise_from_not_ok_status(error: Any, name: Any) -> Any:
+                if getattr(error, "code", None) == errors.RESOURCE_EXHAUSTED:
+                    tell(_said(error.message), None)
+                return original(error, name)
+
+            return raise_from_not_ok_status
+
+        self._patch(ops, "raise_from_not_ok_status", raising)
+        self._patch(execute, "execute", telling)
+        self._patch(execute, "execute_with_cancellation", telling)
+        self._patch(session.BaseSession, "run", telling)
 
     def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         original = vars(owner)[name]
@@ -127,3 +154,9 @@ def _latest(graph: Any, version: int) -> str:
         if users:
             return "\n".join(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in users)
     return ""
+
+
+def _said(error: object) -> str:
+    """TensorFlow's own words, without the name that it gave to the operation."""
+    first = str(error).partition("\n")[0]
+    return "TensorFlow: " + first.rpartition("}} ")[2][:200]

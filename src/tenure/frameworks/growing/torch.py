@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tenure import stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
 from tenure.frameworks.torch import autograd
 from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
+from tenure.model import size
 
 _STEPS = 64  # whose graphs are told apart
 _NODES = 50_000  # looked at, at most
@@ -34,10 +35,30 @@ class Torch:
         self._begun: list[int] = []  # autograd's sequence number at the beginning of each of the last steps
         self._hook = register_optimizer_step_post_hook(self._stepped)
         self._files = _open_files()
+        self._tell: Callable[[str, int | None], None] | None = None
+
+    def on_failure(self, tell: Callable[[str, int | None], None]) -> None:
+        """Of the host the allocator tells, of a GPU torch's own observer, from when CUDA is in use."""
+        self._tell = tell
+        self._source.on_failure(lambda nbytes: tell(f"torch could not get {size(nbytes)} on the host", nbytes))
+        if torch.version.cuda:
+            torch.cuda._lazy_call(self._observe)
+
+    def _observe(self) -> None:
+        for name in ("_cuda_attach_out_of_memory_observer", "_cuda_attachOutOfMemoryObserver"):
+            attach = getattr(torch._C, name, None)
+            if attach is not None:
+                attach(self._out_of_memory)
+
+    def _out_of_memory(self, device: int, wanted: int, limit: int, free: int) -> None:
+        if self._tell is not None:
+            self._tell(f"torch could not get {size(wanted)} on cuda:{device}, where {size(free)} were free", wanted)
 
     def stop(self) -> None:
-        """Take the hook out again."""
+        """Take the hooks out again; torch has no way to take an observer out, so it stays silent."""
         self._hook.remove()
+        self._tell = None
+        self._source.on_failure(None)
 
     def _stepped(self, *_: object) -> None:
         self._begun.append(torch._C._autograd._get_sequence_nr())
@@ -45,9 +66,7 @@ class Torch:
 
     def crowds(self, least: int) -> list[Crowd]:
         """Buffers born at one place; tensors whose graph spans steps; tensors in shared memory."""
-        places: dict[
-            str, list[tuple[int, int, int, int]]
-        ] = {}  # one line may make several, each with a stack of its own
+        places: dict[str, list[tuple[int, ...]]] = {}  # one line may make several, each with a stack of its own
         for stack, members in self._source.crowds():
             places.setdefault(stacks.plain(stack), []).extend(members)
         found = [_crowd(place, sorted(members)) for place, members in places.items() if len(members) >= least]
@@ -125,9 +144,9 @@ class Torch:
             }
 
 
-def _crowd(place: str, members: list[tuple[int, int, int, int]]) -> Crowd:
-    _, where, nbytes, steps = zip(*members, strict=True)
-    return Crowd("torch", "buffers", place, len(members), sum(nbytes), len(set(steps)), members=where)
+def _crowd(place: str, members: list[tuple[int, ...]]) -> Crowd:
+    _, where, nbytes, steps, used = zip(*members, strict=True)
+    return Crowd("torch", "buffers", place, len(members), sum(nbytes), len(set(steps)), "", where, max(used))
 
 
 def _shared(live: list[Any], least: int) -> list[Crowd]:

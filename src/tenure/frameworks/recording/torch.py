@@ -189,13 +189,16 @@ class Native:
         self._columns.read(last=self._stopped)
         return self._columns
 
-    def crowds(self) -> list[tuple[int, list[tuple[int, int, int, int]]]]:
-        """The living by the stack they were born at: of each its number, address, bytes and step."""
+    def crowds(self) -> list[tuple[int, list[tuple[int, ...]]]]:
+        """The living by the stack they were born at: of each its number, address, bytes, step and last use."""
         found = []
         for stack, *columns in self._core.crowds():
-            number, where, nbytes, step = (list(memoryview(column).cast("q")) for column in columns[:4])
-            found.append((stack, list(zip(number, where, nbytes, step, strict=True))))
+            found.append((stack, list(zip(*(memoryview(column).cast("q") for column in columns), strict=True))))
         return found
+
+    def on_failure(self, call: Callable[[int], None] | None) -> None:
+        """Have this called with the bytes of an allocation that fails."""
+        self._core.on_failure(call)
 
     def at_step(self, number: int) -> None:
         """The step that begins now."""

@@ -7,7 +7,7 @@ of magnitude, blind to other threads, and to what an operation makes and frees i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,14 +72,17 @@ class InPython:
         for key in list(self._known):
             self._look(key, 0)
 
-    def crowds(self) -> list[tuple[int, list[tuple[int, int, int, int]]]]:
-        """The living by the stack they were born at: of each its number, address, bytes and (unknown) step."""
+    def crowds(self) -> list[tuple[int, list[tuple[int, ...]]]]:
+        """The living by the stack they were born at: of each its number, address, bytes, and what is unknown as 0."""
         self.drain()
-        found: dict[int, list[tuple[int, int, int, int]]] = {}
+        found: dict[int, list[tuple[int, ...]]] = {}
         for known in list(self._known.values()):
             if known.stack:
-                found.setdefault(known.stack, []).append((known.number, known.address, known.nbytes, 0))
+                found.setdefault(known.stack, []).append((known.number, known.address, known.nbytes, 0, 0))
         return list(found.items())
+
+    def on_failure(self, call: Callable[[int], None] | None) -> None:
+        """Allocations are not seen from here."""
 
     def at_step(self, number: int) -> None:
         """Rows know the step themselves."""

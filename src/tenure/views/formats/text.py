@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 from pathlib import Path
 from typing import TextIO
@@ -23,3 +24,13 @@ def short(file: str) -> str:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):
         return file
+
+
+def located(stack: str) -> tuple[str, str]:
+    """The innermost place of a stack as a trace tells it, and the line of source there, if it can still be read."""
+    site = stack.partition("\n")[0]
+    file, _, line = site.rpartition(" in ")[0].rpartition(":")
+    if not file or not line.isdigit():
+        return site or "an unknown place", ""
+    source = linecache.getline(file, int(line)).strip()[:120] if file.endswith((".py", ".pyw")) else ""
+    return f"{short(file)}:{line}", source

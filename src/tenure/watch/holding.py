@@ -1,0 +1,22 @@
+"""Who holds one of many things of the same origin, found while the program stands still."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tenure.analysis import holders
+from tenure.frameworks.base import Crowd, Growing
+from tenure.model import Holder
+
+_HOLDERS = 6
+
+
+def search(crowd: Crowd, growing: Growing) -> tuple[dict[str, Any], list[Holder]]:
+    """What one of them is, and who holds it: not one of the newest, which may still be in use."""
+    sample = [crowd.members[len(crowd.members) * 2 // 5]] if crowd.members else []
+    handles, buffers = growing.held(crowd, sample)
+    facts = growing.facts(handles[0]) if handles else {}
+    if not handles and not buffers:
+        return facts, []
+    own = frozenset({id(sample), id(crowd.members), id(handles), id(crowd)})
+    return facts, holders.find(handles, buffers, own, _HOLDERS)

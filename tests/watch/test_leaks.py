@@ -1,0 +1,113 @@
+"""What leaks is found with its line, its holder and its code; what only looks so is not."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from leaking import CLEAN, LEAKS
+
+PROGRAMS = Path(__file__).with_name("programs")
+
+
+def found_by_run(script, tmp_path, *arguments):
+    out = tmp_path / "findings.json"
+    command = [
+        sys.executable,
+        "-m",
+        "tenure",
+        "run",
+        "-o",
+        str(tmp_path / "trace"),
+        "--findings",
+        str(out),
+        str(script),
+        *arguments,
+    ]
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280)
+    assert done.returncode == 0, done.stderr
+    return [one for one in json.loads(out.read_text()) if one["code"] < "TN500"], done.stderr
+
+
+def marked(source, word):
+    return [at for at, line in enumerate(source.splitlines(), 1) if line.endswith(f"# {word}")]
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_leak_is_named(name, tmp_path):
+    code, source = LEAKS[name]
+    script = tmp_path / "program.py"
+    script.write_text(source)
+    findings, told = found_by_run(script, tmp_path)
+    assert [finding["code"] for finding in findings] == [code], told
+    lines = {site["line"] for site in findings[0]["sites"] if site["file"] == str(script)}
+    for word in ("born", "held"):
+        assert set(marked(source, word)) <= lines, told
+    assert f"error[{code}]" in told
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_what_only_looks_like_a_leak_is_none(name, tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(CLEAN[name])
+    findings, told = found_by_run(script, tmp_path)
+    assert findings == [], told
+
+
+@pytest.mark.parametrize(
+    ("program", "code", "container"),
+    [
+        ("trainer_callback.py", "TN302", ".kept"),
+        ("keras_loop.py", "TN312", "activations"),
+        ("optax_loop.py", "TN312", "history"),
+    ],
+)
+def test_of_one_leak_and_three_caches_the_leak_is_named(program, code, container, tmp_path):
+    findings, told = found_by_run(PROGRAMS / program, tmp_path, str(tmp_path / "output"))
+    assert [finding["code"] for finding in findings] == [code], told
+    assert container in findings[0]["message"]
+
+
+def test_a_program_that_fails_has_its_leaks_told(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(LEAKS["losses in a dict of lists"][1] + "raise SystemExit('no more')\n")
+    out = tmp_path / "findings.json"
+    command = [
+        sys.executable,
+        "-m",
+        "tenure",
+        "run",
+        "-o",
+        str(tmp_path / "trace"),
+        "--findings",
+        str(out),
+        str(script),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no more" in done.stderr and "error[TN301]" in done.stderr
+    assert [one["code"] for one in json.loads(out.read_text())] == ["TN301"]
+
+
+def test_quiet_says_nothing_but_keeps_the_findings(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(LEAKS["losses in a dict of lists"][1])
+    out = tmp_path / "findings.json"
+    command = [
+        sys.executable,
+        "-m",
+        "tenure",
+        "run",
+        "--quiet",
+        "-o",
+        str(tmp_path / "t"),
+        "--findings",
+        str(out),
+        str(script),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [one["code"] for one in json.loads(out.read_text())] == ["TN301"]
