@@ -85,8 +85,11 @@ int call(void *) {
     return 0;
 }
 
+// Not one atomic operation but two: that is cheaper, and a count that two threads make as one does not matter.
 inline void count() {
-    if (left.fetch_sub(1, std::memory_order_relaxed) == 1 && Py_AddPendingCall(call, nullptr) < 0) left.store(64);
+    int64_t now = left.load(std::memory_order_relaxed) - 1;
+    left.store(now, std::memory_order_relaxed);
+    if (now <= 0) left.store(Py_AddPendingCall(call, nullptr) < 0 ? 64 : INT64_MAX);
 }
 
 // The number of this thread's stack; 0 if it runs no Python. Without the GIL only stacks of known functions are found,

@@ -1,4 +1,23 @@
-"""A loss is added up together with its autograd graph."""
+"""A loss is added up together with its autograd graph.
+
+A loss refers to the graph of operations that made it. backward() frees what the graph saved, but not its nodes: a sum
+of losses, or a list of them, keeps the nodes of every step, and what no backward pass has freed. Memory grows a
+little with each step, and no tensor shows it.
+
+Wrong:
+
+    total = 0.0
+    for x, y in batches:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss
+
+Right:
+
+    total += loss.item()         # a number; on a GPU it waits for the device
+    total += loss.detach()       # a tensor without a graph; waits for nothing
+"""
 
 from __future__ import annotations
 

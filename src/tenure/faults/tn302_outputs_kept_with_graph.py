@@ -1,4 +1,19 @@
-"""Outputs or activations are kept together with their autograd graph."""
+"""Outputs or activations are kept together with their autograd graph.
+
+A tensor that was made with gradients on refers to its graph, and that to everything the operations saved for
+backward: activations, inputs, weights. In a list, a dict or an attribute that outlives the step, each of them keeps all
+of it. clone() and x[...] do not help, they are operations of the same graph.
+
+Wrong:
+
+    outputs.append(model(x))
+
+Right:
+
+    outputs.append(model(x).detach())
+    with torch.no_grad():                # if no gradient is wanted at all
+        outputs.append(model(x))
+"""
 
 from __future__ import annotations
 

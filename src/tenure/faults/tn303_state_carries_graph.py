@@ -1,4 +1,22 @@
-"""Recurrent state carries its autograd graph from one step to the next."""
+"""Recurrent state carries its autograd graph from one step to the next.
+
+The new state is made of the old one, so its graph contains the old one's, back to the first step. The second backward()
+runs into the part that the first has freed, and fails; with retain_graph=True it does not fail, and memory and time
+grow with each step.
+
+Wrong:
+
+    for x, y in sequence:
+        out, hidden = rnn(x, hidden)
+        criterion(out, y).backward()
+
+Right:
+
+    for x, y in sequence:
+        hidden = hidden.detach()           # of an LSTM: tuple(h.detach() for h in hidden)
+        out, hidden = rnn(x, hidden)
+        criterion(out, y).backward()
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,22 @@
-"""A hook keeps what it sees, or is registered again and again."""
+"""A hook keeps what it sees, or is registered again and again.
+
+A hook runs in every forward or backward pass, until its handle is removed: in evaluation too. What it stores, and what
+it closes over, lives as long as the module that it is registered on; registered anew in each step, hooks pile up.
+
+Wrong:
+
+    for x in batches:
+        layer.register_forward_hook(lambda module, args, out: seen.append(out))
+        model(x)
+
+Right:
+
+    handle = layer.register_forward_hook(lambda module, args, out: seen.update(last=out.detach()))
+    try:
+        model(x)
+    finally:
+        handle.remove()
+"""
 
 from __future__ import annotations
 

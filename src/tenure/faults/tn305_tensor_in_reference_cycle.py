@@ -1,4 +1,23 @@
-"""A reference cycle keeps tensors until the garbage collector runs, or for ever."""
+"""A reference cycle keeps tensors until the garbage collector runs, or for ever.
+
+Python frees an object with its last reference. What refers to itself in a circle waits for the garbage collector, which
+comes when many objects were made, and knows nothing of the megabytes behind a tensor. Some circles it never finds:
+those that pass through autograd's own memory, such as a hook that closes over the tensor it is registered on.
+
+Wrong:
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.activate = self.relu              # a bound method holds self
+            y.register_hook(lambda g: g * y)       # y holds the hook, the hook y
+
+Right:
+
+    self.activation = "relu"                       # look the method up when it is needed
+    scale = float(y.detach().norm())
+    y.register_hook(lambda g: g * scale)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,23 @@
-"""A kept exception keeps the frames it passed, and their tensors."""
+"""A kept exception keeps the frames it passed, and their tensors.
+
+An exception carries its traceback, that every frame from raise to except, and each frame its variables: batches,
+activations, graphs. Who keeps the exception keeps them. So does a retry inside of the except block, where the exception
+is still being handled.
+
+Wrong:
+
+    except RuntimeError as error:
+        failures.append(error)
+        return train(batch_size // 2)      # still inside
+
+Right:
+
+    except RuntimeError as error:
+        failures.append(repr(error))
+    else:
+        return loss
+    return train(batch_size // 2)          # the frames are gone
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,19 @@
-"""A cache keeps tensors and never lets go of any."""
+"""A cache keeps tensors and never lets go of any.
+
+A cache pays if its keys come again. Keyed by the step, by a shape that always differs, or by an object such as a model,
+it gets a new entry each time and never lets one go: functools.cache has no bound, and lru_cache keeps its arguments too.
+
+Wrong:
+
+    @functools.lru_cache
+    def adapters(model):                   # keeps each model that was ever passed
+        return {n: p for n, p in model.named_parameters() if "lora" in n}
+
+Right:
+
+    mask = torch.full((longest, longest), -torch.inf).triu(1)
+    return mask[:n, :n]                    # one table for all lengths
+"""
 
 from __future__ import annotations
 

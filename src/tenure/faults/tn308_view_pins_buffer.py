@@ -1,4 +1,17 @@
-"""A small view keeps a large buffer alive."""
+"""A small view keeps a large buffer alive.
+
+A view has no bytes of its own. x[0], x[:, -1], x.numpy() and what NumPy slices of it keep the whole buffer of x alive,
+and torch.save writes all of it.
+
+Wrong:
+
+    rows.append(batch[0])                  # keeps the batch
+
+Right:
+
+    rows.append(batch[0].clone())
+    rows.append(batch[0].numpy().copy())
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,22 @@
-"""A closure, a generator or a waiting thread keeps tensors."""
+"""A closure, a generator or a waiting thread keeps tensors.
+
+A function keeps the variables that it closes over, functools.partial its arguments, a suspended generator or a blocked
+thread the variables of its frames. In a list of callbacks, or with nobody to end them, they keep their tensors.
+
+Wrong:
+
+    callbacks.append(lambda: plot(image))          # each keeps its image, and its graph
+    for i, batch in enumerate(Prefetch(loader)):   # the thread waits for ever in put()
+        if i == 2:
+            break
+
+Right:
+
+    peak = float(image.max())
+    callbacks.append(lambda: plot_number(peak))
+    with contextlib.closing(Prefetch(loader)) as batches:
+        ...
+"""
 
 from __future__ import annotations
 

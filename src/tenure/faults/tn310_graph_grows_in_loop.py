@@ -1,4 +1,21 @@
-"""Operations are added to a graph in each turn of a loop."""
+"""Operations are added to a graph in each turn of a loop.
+
+In graph mode every call adds operations to the graph, tf.constant with all of its data, and nothing is ever taken out.
+In a loop the graph grows with each turn, and so does the time of each run.
+
+Wrong:
+
+    for batch in batches:
+        value = sess.run(features(tf.constant(batch)))
+
+Right:
+
+    images = tf.compat.v1.placeholder(tf.float32, [None, 96, 96, 3])
+    output = features(images)
+    sess.graph.finalize()                  # a later addition is an error now
+    for batch in batches:
+        value = sess.run(output, {images: batch})
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,21 @@
-"""A function is traced and compiled again in each turn, and every trace is kept."""
+"""A function is traced and compiled again in each turn, and every trace is kept.
+
+jax.jit and tf.function make one trace for each combination of shapes, dtypes, static arguments and Python values, and
+keep them all. A number that counts up, a new length each time or a lambda made in the loop makes a new one in each turn;
+and what the traced function took from outside is kept with it as a constant.
+
+Wrong:
+
+    @functools.partial(jax.jit, static_argnames="step")
+    def update(params, step): ...
+    for step in range(1000):
+        params = update(params, step=step)
+
+Right:
+
+    @jax.jit
+    def update(params, step): ...          # an array of no dimensions: traced once
+"""
 
 from __future__ import annotations
 

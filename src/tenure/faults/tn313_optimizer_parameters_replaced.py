@@ -1,4 +1,19 @@
-"""An optimizer keeps parameters that were replaced, or misses the new ones."""
+"""An optimizer keeps parameters that were replaced, or misses the new ones.
+
+An optimizer refers to each parameter that it was made for, and keeps state for it, often twice its size. Kept in a list
+after its model is gone, it keeps all of that. The other way round, parameters that are replaced after the optimizer was
+made are never trained.
+
+Wrong:
+
+    optimizers.append(optimizer)                         # of a model that is gone
+    model.embedding = nn.Embedding(new_size, dim)        # the optimizer has the old one
+
+Right:
+
+    del model, optimizer                                 # together
+    optimizer = torch.optim.AdamW(model.parameters())    # made anew after the change
+"""
 
 from __future__ import annotations
 

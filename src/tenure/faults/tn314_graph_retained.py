@@ -1,4 +1,19 @@
-"""retain_graph or create_graph keeps the autograd graph."""
+"""retain_graph or create_graph keeps the autograd graph.
+
+backward() frees the graph as it goes; retain_graph=True and create_graph=True keep it. If the loss of this step still
+refers to that of the last, the graphs of all steps are kept and gone through again in each. With create_graph=True every
+gradient refers to the graph that made it, and that to the parameters whose gradients they are: a circle.
+
+Wrong:
+
+    cost = cost + step_cost
+    cost.backward(retain_graph=True)
+
+Right:
+
+    step_cost.backward()
+    grads = torch.autograd.grad(loss, params, create_graph=True)   # if second derivatives are wanted
+"""
 
 from __future__ import annotations
 
