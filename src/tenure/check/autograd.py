@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from tenure.check.machine import Machine
-from tenure.check.values import Const, Maybe, Node, Obj, Seq, Spot, Storage, Tensor, Value, best, inside, tensors
+from tenure.check.values import Const, Either, Maybe, Node, Obj, Seq, Spot, Storage, Tensor, Value, best, inside, tensors
 
 LIMIT = 600
 _OUTPUT = frozenset(["sigmoid", "tanh", "softmax", "log_softmax", "exp", "sqrt", "rsqrt", "relu", "elu", "selu", "reciprocal", "norm"])
@@ -60,6 +60,7 @@ def save_parameters(m: Machine, made: Tensor, module: Obj) -> None:
 def written(m: Machine, store: Storage, spot: Spot) -> None:
     """A buffer is changed in place: steps that saved it cannot go backward any more."""
     m.put(store.state, "written", spot)
+    store.state["written at"] = m.clock
     for node in store.state.get("savers", ()):
         if node.state.get("freed") is None:
             m.put(node.state, "spoiled", spot)
@@ -102,14 +103,17 @@ def backward(m: Machine, value: Value, node: ast.AST, kwargs: dict[str, Value], 
         kwargs.get("create_graph") is not None and not isinstance(kwargs["create_graph"], Const)
     )
     spot = m.spot(node)
-    for tensor in tensors(best(value)) if not isinstance(best(value), Seq) else tensors(value):
+    for tensor in tensors(value):
         if tensor.fw not in (None, "torch"):
             continue
         refine(m, tensor)
         if m.grad[-1] != "grad":
             continue
         nodes = closure(tensor.node)
-        _second_time(m, tensor, nodes, spot, keeps=keeps)
+        if isinstance(value, Either):
+            unsure = True  # one of several: none of them for certain
+        else:
+            _second_time(m, tensor, nodes, spot, keeps=keeps)
         for one in nodes:
             m.put(one.state, "differentiated", spot)
             if not keeps and not unsure:
@@ -118,6 +122,9 @@ def backward(m: Machine, value: Value, node: ast.AST, kwargs: dict[str, Value], 
                     one.state["freed in"] = m.loop_ids
             elif keeps:
                 m.put(one.state, "retained", spot)
+            elif one.state.get("freed") is None:
+                m.put(one.state, "freed", Maybe(spot))
+                one.state["freed in"] = m.loop_ids
         if keeps and inputs is None:
             _retained(m, tensor, nodes, spot, create=create)
 

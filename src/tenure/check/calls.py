@@ -212,8 +212,16 @@ def _retried(m: Machine, body: Any, node: ast.AST) -> None:
     if handlers:
         tried, handler, record = handlers[-1]
         again = any(one is body for one in m.calls) or id(body) in record.get("called", ())
+        again = again and _of_memory(handler)
         if again and record["tensors"]:
             m.tell("retry in handler", [("use", m.spot(node)), ("holder", m.spot(handler)), ("birth", record.get("spot"))])
+
+
+def _of_memory(handler: ast.ExceptHandler) -> bool:
+    """Whether a handler is for running out of memory, or for all errors."""
+    names = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(handler.type)} if handler.type is not None else {"Exception"}
+    wide = {"RuntimeError", "MemoryError", "Exception", "BaseException"}
+    return any(name in wide or "memory" in name.lower() or "oom" in name.lower() for name in names)
 
 
 def _ends(body: list[ast.stmt]) -> bool:

@@ -86,10 +86,12 @@ def _sum(m: Machine, held: Held) -> None:
 def _carried(m: Machine, held: Held) -> None:
     tensor: Tensor = held.value
     node = tensor.node
-    if node is None or tensor.state.get("escaped") or node.state.get("escaped"):
+    if node is None or held.loop is None:
         return
     nodes = autograd.closure(node)
-    freed = [n for n in nodes if isinstance(n.state.get("freed"), Spot)]
+    freed = [n for n in nodes if isinstance(n.state.get("freed"), Spot) and held.loop.uid in n.state.get("freed in", ())]
+    if not freed and (tensor.state.get("escaped") or node.state.get("escaped")):
+        return
     # A sum is made of the sum before it; a state goes through other steps.
     additive = node.op in ("add", "sub") and any(p.op in ("add", "sub") and p.turn != node.turn for p in node.parents)
     if node.state.get("differentiated") and not (freed and node not in freed):
@@ -154,6 +156,12 @@ def _simple(kind: str) -> Any:
     return look
 
 
+def _optimizer(m: Machine, held: Held) -> None:
+    """Several optimizers in a list are well where the list is made; a list elsewhere that takes each turn's is not."""
+    if held.loop is not None and held.spot.function != held.loop.function:
+        _simple("optimizer kept")(m, held)
+
+
 def _view(m: Machine, held: Held) -> None:
     tensor: Tensor = held.value
     base = tensor.state.get("base")
@@ -166,8 +174,9 @@ def _view(m: Machine, held: Held) -> None:
 def _shared(m: Machine, held: Held) -> None:
     written = held.value.store.state.get("written")
     written = written.spot if isinstance(written, Maybe) else written
-    if isinstance(written, Spot) and not _drained(held.holder):
-        m.tell("alias changes", [("holder", held.spot), ("birth", held.data), ("use", written)], how="shared memory", tensor=held.value)
+    shared, clock = held.data
+    if isinstance(written, Spot) and not _drained(held.holder) and held.value.store.state.get("written at", 0) > clock:
+        m.tell("alias changes", [("holder", held.spot), ("birth", shared), ("use", written)], how="shared memory", tensor=held.value)
 
 
 def _alias(m: Machine, held: Held) -> None:
@@ -208,7 +217,7 @@ _LOOKS: dict[str, Any] = {
     "handle": _handle,
     "device": _device,
     "worker": _simple("worker tensor kept"),
-    "optimizer": _simple("optimizer kept"),
+    "optimizer": _optimizer,
     "view": _view,
     "shared": _shared,
     "alias": _alias,

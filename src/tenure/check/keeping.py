@@ -107,7 +107,7 @@ def _tensor_stored(
     if isinstance(container, Map) and not _differs(key):
         return
     if shared is not None:
-        m.held.append(Held("shared", one, container, spot, loop, shared))
+        m.held.append(Held("shared", one, container, spot, loop, (shared, m.clock)))
     if "worker" in one.flags:
         m.held.append(Held("worker", one, container, spot, loop))
     if "grad" in one.flags:
@@ -191,10 +191,10 @@ def captures(m: Machine, function: Value) -> list[Tensor]:
     """The tensors that a function closes over, not counting those of the module's top level."""
     while isinstance(function, Wrapped):
         function = function.inner
-    if not isinstance(function, Func) or function.frame is None:
+    if not isinstance(function, Func):
         return []
     found: list[Tensor] = []
-    for part in _free_names(function.node):
+    for part in _free_names(function.node) if function.frame is not None else ():
         frame = function.frame
         while frame is not None:
             value = frame.names.get(part)

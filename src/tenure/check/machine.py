@@ -83,6 +83,7 @@ class Loop:
     node: ast.AST
     turn: int = 0
     kind: str = "python"
+    function: str = ""
 
 
 class Machine:
@@ -110,6 +111,7 @@ class Machine:
         self.depth = DEPTH
         self.main: Module | None = None  # the file that findings should stand in
         self.sites: list[Spot] = []  # where each of the running functions was called
+        self.ifs = 0  # how many tests lead here, decided ones too
         self.conditions = 0  # how many undecided branches lead here
 
     # Places and facts

@@ -150,7 +150,11 @@ def _if(m: Machine, node: ast.If) -> int:
     effects.read_as_bool(m, condition, node.test)
     known = truth(condition)
     if known is not None:
-        return run(m, node.body if known else node.orelse)
+        m.ifs += 1
+        try:
+            return run(m, node.body if known else node.orelse)
+        finally:
+            m.ifs -= 1
     refined = _refinement(m, node.test)
     gradient = _gradient_test(m, node.test)
 
@@ -219,7 +223,7 @@ def _for(m: Machine, node: ast.For | ast.AsyncFor) -> int:
 def loop(m: Machine, node: Any, prepare: Callable[[int], None], turns: int, kind: str = "python") -> int:
     """Follow a loop's body as often as it takes to see what it carries."""
     m.uid += 1
-    one = Loop(m.uid, node, 0, kind)
+    one = Loop(m.uid, node, 0, kind, m.frame.function)
     m.loops.append(one)
     m.loop_ids = (*m.loop_ids, one.uid)
     trace = Trace("control flow", "for" if isinstance(node, ast.For) else "while", "tf", m.spot(node)) if kind == "graph" else None

@@ -27,6 +27,9 @@ from tenure.check.values import (
 _NEW_ARRAYS = frozenset(["zeros", "ones", "empty", "full", "arange", "linspace", "zeros_like", "ones_like", "empty_like", "full_like", "eye", "random"])
 
 
+_ABOUT = frozenset("result_type shape ndim size issubdtype can_cast isscalar iinfo finfo dtype promote_types broadcast_shapes".split())
+
+
 def call(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value | None:
     """A call of NumPy or the standard library; None if nothing is known of it."""
     head, _, last = name.rpartition(".")
@@ -47,6 +50,8 @@ def call(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], nod
 
 
 def _numpy(m: Machine, head: str, last: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    if last in _ABOUT:
+        return Num()
     for value in args:
         for one in inside(value):
             if isinstance(one, Tensor):
@@ -113,6 +118,10 @@ def _defaultdict(m: Machine, args: list[Value], kwargs: dict[str, Value], node: 
         made.rest = inner
     elif factory in ("builtins.int", "builtins.float"):
         made.rest = Const(0)
+    elif args and isinstance(best(args[0]), Func):
+        from tenure.check.calls import call as call_value
+
+        made.rest = call_value(m, args[0], [], {}, node)
     return made
 
 

@@ -66,7 +66,7 @@ def place(m: Machine, made: Tensor, inputs: list[Tensor], node: ast.AST) -> None
 
 def _variable(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     inputs = [t for value in (*args, *kwargs.values()) for t in tensors(value)]
-    if any(t.framework == "tf" and t.kind == "function" for t in m.traces) and not m.conditions:
+    if any(t.framework == "tf" and t.kind == "function" for t in m.traces) and not m.conditions and not m.ifs:
         m.world.setdefault("variables in trace", []).append(m.spot(node))
     made = m.tensor("tf", node)
     made.trace = None

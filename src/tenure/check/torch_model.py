@@ -235,9 +235,8 @@ def call_object(m: Machine, owner: Obj, args: list[Value], kwargs: dict[str, Val
     run_hooks(m, owner, args, made, node)
     if recurrent:
         second = effects.fresh(m, made, node)
-        if isinstance(second, Tensor) and second.node is not None and made.node is not None:
-            second.node.saves = True
-            autograd.save_parameters(m, second, owner)
+        if isinstance(second, Tensor):
+            second.node = made.node  # one step makes both
         state: Value = m.seq("tuple", [second, second], node) if last.startswith("LSTM") else second
         if last.endswith("Cell"):
             return state

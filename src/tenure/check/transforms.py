@@ -145,7 +145,7 @@ def call_traced(m: Machine, wrapped: Wrapped, args: list[Value], kwargs: dict[st
             given = [given[0], *args[1:]] if given else given
             named = dict(kwargs)
         if isinstance(inner, Func) and not args and not kwargs and o.get("entry"):
-            given = [assumed(m, trace, node) for _ in names[shift:]]
+            given = [assumed(m, trace, node) for name in names[shift:] if name not in inner.defaults]
         result = call(m, inner, given, named, node)
     return _outcome(m, wrapped, result, args, node)
 

@@ -77,9 +77,16 @@ def _symbolic(m: Machine, value: Value) -> Tensor | None:
     for one in options(value):
         if isinstance(one, Tensor):
             trace: Any = one.trace
-            if isinstance(trace, Trace) and trace in m.traces and not trace.concrete and one.fw in ("jax", "tf"):
+            if isinstance(trace, Trace) and trace in m.traces and one.fw in ("jax", "tf") and _certain(m, trace):
                 return one
     return None
+
+
+def _certain(m: Machine, trace: Trace) -> bool:
+    """Whether arguments are surely symbols: `vmap` and control flow take much that is none, so there only what is seen."""
+    if trace.concrete or trace.how.rpartition(".")[2] in ("vmap", "vjp", "jvp", "eval_shape", "linearize"):
+        return False
+    return trace.kind == "function" or bool(m.world.get("script"))
 
 
 def read_as_number(m: Machine, value: Value, node: ast.AST, how: str) -> None:
