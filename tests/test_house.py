@@ -37,6 +37,7 @@ LAYERS = {
     "analysis": {
         "model",
         "errors",
+        "findings",
         "sites",
         "frames",
         "references",
@@ -62,6 +63,7 @@ LAYERS = {
         "stacks",
         "frameworks",
         "trace",
+        "traces",
         "analysis",
         "check",
         "explain",

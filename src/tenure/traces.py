@@ -10,6 +10,7 @@ from tenure.findings import Finding
 from tenure.trace import reader, told
 
 if TYPE_CHECKING:
+    from tenure.analysis.drag import Drag
     from tenure.analysis.leaks import Leak
     from tenure.analysis.peak import Peak
     from tenure.analysis.scan import Scan
@@ -43,6 +44,15 @@ class Trace(reader.Recorded):
 
         return peak(self.scanned, device)
 
+    def drag(self, device: str | None = None) -> Drag | None:
+        """What was held past its last use: bytes x time by line, and which `del` would have lowered the peak by how much.
+
+        What it promises was checked against the trace. None if nothing was ever alive on the device.
+        """
+        from tenure.analysis.drag import drag
+
+        return drag(self.scanned, device)
+
     def leaks(self) -> tuple[Leak, ...]:
         """What grew to the end of the run, who held it and where it was put there; what keeps the most comes first."""
         from tenure.analysis.leaks import leaks
@@ -51,7 +61,20 @@ class Trace(reader.Recorded):
 
     def findings(self) -> list[Finding]:
         """The faults that were found, the gravest first."""
+        return [*self.faults(), *self._advice()]
+
+    def faults(self) -> list[Finding]:
+        """The findings without advice: what was told while the program ran, and what leaked."""
         return [*(told.heard(self.path) if self.path.is_dir() else []), *self._leak_findings()]
+
+    def _advice(self) -> list[Finding]:
+        """What would lower the peak, and what it is made of."""
+        from tenure.faults import tn501_held_past_last_use, tn502_makes_the_peak
+
+        drag, peak = self.drag(), self.peak()
+        found = [tn501_held_past_last_use.in_trace(one) for one in drag.advice] if drag else []
+        top = tn502_makes_the_peak.in_trace(peak) if peak else None
+        return found if top is None else [*found, top]
 
     def _leak_findings(self) -> list[Finding]:
         """Each leak as the fault it is; what several leaks show at one place is told once."""

@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-from tenure.trace.reader import load
+import tenure
 from tenure.analysis.summary import POINTS, summary
+from tenure.trace.reader import load
 from tenure.views.console import report
 
 # 10 buffers of 1 KiB at one line, one of 64 KiB at another; the peak is in step 1; two buffers stay.
@@ -61,24 +62,33 @@ def test_the_peak_and_what_made_it(found):
     assert peak.step == 1
     assert peak.seconds == pytest.approx(20e-6, abs=1e-3)
     assert [(site.bytes, site.count, site.line, site.function, site.op) for site in peak.sites] == [
-        (65536, 1, 5, "g", "dot"),
-        (10240, 10, 3, "f", "aten::add"),
+        (65536, 1, 5, "g", "dot")
     ]
-    assert [(kind.name, kind.bytes) for kind in peak.kinds] == [("parameter", 65536), ("activation", 10240)]
-    assert [(device.name, device.bytes) for device in peak.devices] == [("cuda:0", 65536), ("cpu", 10240)]
+    assert [(kind.name, kind.bytes) for kind in peak.kinds] == [("parameter", 65536)]
+    assert {(device.name, device.bytes) for device in peak.devices} == {("cuda:0", 65536), ("cpu", 10240)}
+
+
+def test_the_peak_of_another_device(folder):
+    peak = tenure.load(folder).peak("cpu")
+    assert (peak.bytes, peak.step, peak.past) == (10240, 0, 9216)
+    assert [(site.count, site.line, site.kind) for site in peak.sites] == [(10, 3, "activation")]
+    with pytest.raises(tenure.TraceError, match="no device 'tpu'; it has .*cuda:0"):
+        tenure.load(folder).peak("tpu")
 
 
 def test_the_curve_keeps_what_does_not_change(found):
     assert len(found.curve) == POINTS
-    assert found.curve[0] == 10 * 1024 + 65536
-    assert found.curve[POINTS // 4] == 10 * 1024 + 65536
-    assert found.curve[POINTS * 3 // 4] == 10 * 1024
+    assert found.curve[0] == 65536
+    assert found.curve[POINTS // 4] == 65536
+    assert found.curve[POINTS * 3 // 4] == 0
     assert found.curve == tuple(sorted(found.curve, reverse=True))
 
 
 def test_the_text_says_it(found):
     text = report.render(found)
-    assert "Peak: 74.0 KiB at 0.00 s, in step 1" in text
+    assert "Peak: 64.0 KiB on cuda:0 at 0.00 s, in step 1" in text
+    assert "Verdict: no leak; the peak is 64.0 KiB on cuda:0." in text
+    assert "peak of each device: " in text
     assert "train.py:5 in g  [dot]" in text
     assert "return a @ b" in text
     assert "64.0 KiB       1 x  parameter" in text
@@ -148,7 +158,8 @@ def test_colour_is_for_terminals_that_want_it(found, monkeypatch, environment, c
 
 
 def test_the_verb_writes_json(folder):
-    done = call("report", folder, "--format", "json")
+    assert told["peak"]["bytes"] == 65536
+    assert told["findings"] == []
     told = json.loads(done.stdout)
     assert told["peak"]["bytes"] == 10 * 1024 + 65536
     assert told["peak"]["sites"][0]["text"] == "return a @ b"

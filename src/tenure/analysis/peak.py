@@ -109,7 +109,7 @@ def peak(scan: Scan, device: str | None = None, sites: int = SITES) -> Peak | No
         step=_step(scan, alive, at),
         device=scan.words("device")[number],
         count=len(alive),
-        past=_sum(past_use(alive, at)),
+        past=_sum(past_use(scan, alive, at)),
         sites=by_site(scan, alive, at, sites),
         kinds=amounts(by(with_kinds(scan, alive), "kind", None)),
         scopes=amounts(by(alive, "scope", scan.words("scope"))) if scan.words("scope") else (),
@@ -129,12 +129,31 @@ def alive_on(scan: Scan, device: int, at: int | None) -> Any:
     return alive.filter(compute.and_(compute.equal(alive["device"], device), compute.greater(alive["bytes"], 0)))
 
 
-def past_use(alive: Any, at: int) -> Any:
-    """Those of the living that nobody used after this moment."""
+def past_use(scan: Scan, alive: Any, at: int) -> Any:
+    """Those of the living that nobody used after this moment, nor in it."""
     from pyarrow import compute
 
     last = compute.max_element_wise(alive["last_use"], alive["born"])
-    return alive.filter(compute.and_(compute.less(last, at), compute.greater(alive["ended"], at)))
+    past = alive.filter(compute.and_(compute.less(last, at), compute.greater(alive["ended"], at)))
+    running = _running(scan, alive, past, at)
+    return past if running is None else past.filter(compute.not_equal(past["last_use"], running))
+
+
+def _running(scan: Scan, alive: Any, past: Any, at: int) -> int | None:
+    """When the operation began that this moment is within: what it takes is in use, though nobody takes it later.
+
+    An operation is told of before its results are born, so it is the last one before, at the same line.
+    """
+    from pyarrow import compute
+
+    born = alive.filter(compute.equal(alive["born"], at)).slice(0, 1).to_pylist()
+    began = compute.max(past["last_use"]).as_py()
+    if not born or not began:
+        return None
+    taken = past.filter(compute.equal(past["last_use"], began)).slice(0, 1).to_pylist()
+    place = rows_of(scan, born, ("site",)).get((born[0]["process"], born[0]["buffer"]), {}).get("site")
+    used = rows_of(scan, taken, ("last_site",), end=True)
+    return began if place in [row["last_site"] for row in used.values()] else None
 
 
 def with_kinds(scan: Scan, lives: Any) -> Any:
@@ -152,7 +171,7 @@ def with_kinds(scan: Scan, lives: Any) -> Any:
 def by_site(scan: Scan, alive: Any, at: int | None, count: int) -> tuple[SiteAmount, ...]:
     """The lines that made the most of what is alive."""
     sites = scan.words("site")
-    past = {} if at is None else {name: total for name, total, _ in by(past_use(alive, at), "site", sites)}
+    past = {} if at is None else {name: total for name, total, _ in by(past_use(scan, alive, at), "site", sites)}
     rows = by(alive, "site", sites)[:count]
     first = _largest(scan, alive, [name for name, _, _ in rows])
     told = rows_of(scan, list(first.values()), ("op",))
@@ -189,7 +208,9 @@ def _largest(scan: Scan, alive: Any, names: Sequence[str | None]) -> dict[str | 
 
 
 def _step(scan: Scan, alive: Any, at: int) -> int | None:
-    """The step that the moment was in: that of what was born then."""
+    """The step that the moment was in: that of what was born then. None in a run without steps."""
+    if not any(scan.steps):
+        return None
     steps = [
         step for step, born in zip(alive["step"].to_pylist(), alive["born"].to_pylist(), strict=True) if born == at
     ]

@@ -41,11 +41,11 @@ def _rows(source: Source, number: int, batch: Any, columns: Sequence[str], buffe
         if column not in NUMBERS:
             words = source.numbers.words(column)
             for row in rows:
-                row[column] = _word(words, number, row.get(column))
+                row[column] = word(words, number, row.get(column))
     return rows
 
 
-def _word(words: Sequence[tuple[int, Any]], batch: int, number: int | None) -> str | None:
+def word(words: Sequence[tuple[int, Any]], batch: int, number: int | None) -> str | None:
     """The word that a number stands for in a batch."""
     if number is None or not words:
         return None

@@ -75,6 +75,7 @@ class Source:
         self.at = at
         self.numbers = Numbers(stream)
         self.path = stream.process.path
+        self.latest = array("q", bytes(8 * len(self.numbers)))  # the latest time in each batch, once it was fed
         maps = {}
         for column in _MAPPED:
             words = self.numbers.words(column)
@@ -92,6 +93,7 @@ class Source:
                 time = core.feed(scan, self.at, number, batch.num_rows, columns, self._map(number))
             except ValueError as error:
                 raise TraceError(f"{self.path} is damaged: it has {error}; record anew") from error
+            self.latest[number] = time
             latest = max(latest, time)
         return latest
 
@@ -158,12 +160,12 @@ class Scan:
         width, last, count, size = self.core.growth(self.state)
         return width, last, array("q", count), array("q", size)
 
-    def alive(self, moment: int | None = None) -> Any:
+    def alive(self, moment: int | None = None, sources: Sequence[Source] | None = None) -> Any:
         """The lives at a moment (at the end if none is said), with what became of them, as an Arrow table."""
         import pyarrow as pa
 
         parts = []
-        for source in self.sources:
+        for source in self.sources if sources is None else sources:
             told = self.core.alive(self.state, source.at) if moment is None else self._alive_at(source, moment)
             part = table(told)
             parts.append(part.append_column("process", pa.array([source.at] * len(part), pa.uint32())))

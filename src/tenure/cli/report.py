@@ -1,26 +1,40 @@
-"""Say what a trace shows: how much was alive when, and what made the peak."""
+"""Say what a trace shows: what made the peak, what leaked, what was held past its last use.
+
+The exit code is 1 if there are faults; advice about the peak is no fault.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
+FORMATS = ("full", "concise", "json", "sarif", "github")
+
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """The arguments."""
     parser.add_argument("trace", metavar="TRACE", help="the folder of a trace, or one .arrows file of it")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to say it (default: text)")
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="full",
+        help="how to say it: as a page of text (default), a line a finding, JSON, SARIF, or GitHub's annotations",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the report to standard output."""
-    from tenure.trace.reader import load
     from tenure.analysis.summary import summary
+    from tenure.traces import load
+    from tenure.views import formats
     from tenure.views.console import report
 
-    found = summary(load(options.trace))
+    trace = load(options.trace)
+    findings = trace.findings()
     if options.format == "json":
-        sys.stdout.write(report.as_json(found) + "\n")
+        sys.stdout.write(report.as_json(summary(trace, trace.scanned), findings) + "\n")
+    elif options.format == "full":
+        report.write(summary(trace, trace.scanned), sys.stdout, findings)
     else:
-        report.write(found, sys.stdout)
-    return 0
+        sys.stdout.write(formats.FORMATS[options.format](findings))
+    return 1 if any(report.is_fault(finding) for finding in findings) else 0

@@ -1,25 +1,30 @@
-"""A run on one page of text: how much was alive when, and what made the peak."""
+"""A run on one page of text, to be read from top to bottom: the verdict, the peak, what leaks, what could end earlier."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import linecache
 import os
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, TextIO
 
-from tenure.model import size
 from tenure.analysis.summary import Amount, Peak, SiteAmount, Summary
+from tenure.findings import Finding
+from tenure.model import size
+from tenure.views.formats import full
+from tenure.views.formats.text import short
 
 _HEIGHT = 6
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
+_ADVICE = "5"  # what codes of advice begin with, after TN
+_RANKS = 4
+_UNEVEN = 1.2
 
 
-def write(summary: Summary, out: TextIO) -> None:
+def write(summary: Summary, out: TextIO, findings: Sequence[Finding] = ()) -> None:
     """The report as text: in colour on a terminal that wants it, without blocks where they cannot be written."""
     bold = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    text = render(summary, bold=bold, blocks=_can_write(out, _EIGHTHS))
+    text = render(summary, findings, bold=bold, blocks=_can_write(out, _EIGHTHS))
     out.write(text if _can_write(out, text) else text.encode("ascii", "backslashreplace").decode())
 
 
@@ -31,34 +36,45 @@ def _can_write(out: TextIO, text: str) -> bool:
     return True
 
 
-def as_json(summary: Summary) -> str:
+def as_json(summary: Summary, findings: Sequence[Finding] = ()) -> str:
     """The same as JSON."""
     told: dict[str, Any] = dataclasses.asdict(summary)
-    for site in (told["peak"] or {}).get("sites", ()):
-        site["text"] = _source(site["file"], site["line"])
+    for site, found in zip(
+        (told["peak"] or {}).get("sites", ()), summary.peak.sites if summary.peak else (), strict=True
+    ):
+        site["text"] = found.text
+    told["findings"] = [finding.as_dict() for finding in findings]
     return json.dumps(told, indent=1, default=str)
 
 
-def render(summary: Summary, *, bold: bool = False, blocks: bool = True) -> str:
+def is_fault(finding: Finding) -> bool:
+    """Whether a finding is a fault, and not advice."""
+    return not finding.code.startswith(f"TN{_ADVICE}")
+
+
+def render(summary: Summary, findings: Sequence[Finding] = (), *, bold: bool = False, blocks: bool = True) -> str:
     """The report as text."""
-    parts = [(_title(summary), _facts(summary))]
-    if summary.peak is None:
-        parts.append(("No buffer was born while this was recorded.", []))
-    else:
-        parts.append(("Bytes alive", _chart(summary, blocks=blocks)))
-        parts.append((_peak_title(summary.peak), _sites(summary.peak)))
-        parts.append(("The same by kind", [_amount(kind) for kind in summary.peak.kinds]))
-        if len(summary.peak.devices) > 1:
-            parts.append(("The same by device", [_amount(device) for device in summary.peak.devices]))
+    faults = [finding for finding in findings if is_fault(finding)]
+    late = [finding for finding in findings if finding.code == "TN501"]
+    parts = [(_title(summary), _facts(summary)), (_verdict(summary, faults, late), [])]
+    if summary.peak is not None:
+        parts.append((_peak_title(summary.peak), _peak(summary, blocks=blocks)))
+    if faults:
+        parts.append(("Faults", full.render(faults, colour=bold).splitlines()))
+    if late:
+        parts.append(("Held past its last use", full.render(late, colour=bold).splitlines()))
     if summary.notes:
         parts.append(("Notes", [f"  {note}" for note in summary.notes]))
     on, off = ("\x1b[1m", "\x1b[0m") if bold else ("", "")
-    return "\n".join("\n".join([on + _clean(title) + off, *map(_clean, lines), ""]) for title, lines in parts)
+    keep = "\x1b" if bold else ""
+    return "\n".join(
+        "\n".join([on + _clean(title) + off, *(_clean(line, keep) for line in lines), ""]) for title, lines in parts
+    )
 
 
-def _clean(line: str) -> str:
-    """A trace may come from anywhere: what it says must not reach the terminal as commands."""
-    return "".join(letter if letter.isprintable() else "?" for letter in line)
+def _clean(line: str, keep: str = "") -> str:
+    """A trace may come from anywhere: what it says must not reach the terminal as commands. Findings are clean already."""
+    return "".join(letter if letter.isprintable() or letter == keep else "?" for letter in line)
 
 
 def _title(summary: Summary) -> str:
@@ -78,8 +94,55 @@ def _facts(summary: Summary) -> list[str]:
     return [f"  {'; '.join(run)}; {', '.join(counts)}", f"  {born}; {left}"]
 
 
+def _verdict(summary: Summary, faults: Sequence[Finding], late: Sequence[Finding]) -> str:
+    """What it comes to, in one line."""
+    if summary.peak is None:
+        return "No buffer was born while this was recorded."
+    leaks = [finding for finding in faults if finding.code.startswith("TN3")]
+    others = len(faults) - len(leaks)
+    told = []
+    if leaks:
+        told.append(f"{_plural(len(leaks), 'leak')}: {', '.join(sorted({finding.code for finding in leaks}))}")
+    if others:
+        told.append(f"{_plural(others, 'fault')}: {', '.join(sorted({f.code for f in faults if f not in leaks}))}")
+    if late:
+        saved = max(int(finding.evidence.get("saved", 0)) for finding in late)
+        told.append(f"the peak of {size(summary.peak.bytes)} can be {size(saved)} lower")
+    if not told:
+        return f"Verdict: no leak; the peak is {size(summary.peak.bytes)} on {summary.peak.device}."
+    return f"Verdict: {'; '.join(told)}."
+
+
 def _plural(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _peak_title(peak: Peak) -> str:
+    step = "" if peak.step is None else f", in step {peak.step}"
+    past = f"; {size(peak.past)} ({peak.share_past:.0%}) of it past its last use" if peak.past else ""
+    return f"Peak: {size(peak.bytes)} on {peak.device} at {peak.seconds:.2f} s{step}{past}"
+
+
+def _peak(summary: Summary, *, blocks: bool) -> list[str]:
+    assert summary.peak is not None
+    peak = summary.peak
+    lines = [*_chart(summary, blocks=blocks), "  born at", *_sites(peak), "  of kind", *map(_amount, peak.kinds)]
+    if len(peak.scopes) > 1:
+        lines += ["  in scope", *map(_amount, peak.scopes[:_RANKS])]
+    if len(peak.devices) > 1:
+        told = ", ".join(f"{size(one.bytes)} on {one.name}" for one in peak.devices)
+        lines.append(f"  peak of each device: {told}")
+    return lines + _ranks(peak)
+
+
+def _ranks(peak: Peak) -> list[str]:
+    """How even the ranks are."""
+    if len(peak.ranks) < 2:
+        return []
+    low, high = peak.ranks[-1], peak.ranks[0]
+    lines = [f"  peak of each process: {size(low.bytes)} to {size(high.bytes)}"]
+    uneven = [one for one in peak.ranks if one.times >= _UNEVEN]
+    return lines + [f"  {one.name} holds {one.times:.1f} x the others: {size(one.bytes)}" for one in uneven[:_RANKS]]
 
 
 def _chart(summary: Summary, *, blocks: bool) -> list[str]:
@@ -97,19 +160,14 @@ def _chart(summary: Summary, *, blocks: bool) -> list[str]:
     return lines
 
 
-def _peak_title(peak: Peak) -> str:
-    step = "" if peak.step is None else f", in step {peak.step}"
-    return f"Peak: {size(peak.bytes)} at {peak.seconds:.2f} s{step}. Where it was born:"
-
-
 def _sites(peak: Peak) -> list[str]:
     lines = []
     for site in peak.sites:
         op = f"  [{site.op}]" if site.op else ""
-        lines.append(f"{size(site.bytes):>12} {site.count:>7,} x  {_place(site)}{op}")
-        text = _source(site.file, site.line)
-        if text:
-            lines.append(f"{'':>25}{text}")
+        past = f"  ({size(site.past)} past its last use)" if site.past else ""
+        lines.append(f"{size(site.bytes):>12} {site.count:>7,} x  {_place(site)}{op}{past}")
+        if site.text:
+            lines.append(f"{'':>25}{site.text}")
     rest = peak.bytes - sum(site.bytes for site in peak.sites)
     return [*lines, f"{size(rest):>12}            elsewhere"] if rest > 0 else lines
 
@@ -118,22 +176,7 @@ def _place(site: SiteAmount) -> str:
     if site.file is None:
         return "place unknown"
     inside = f" in {site.function}" if site.function else ""
-    return f"{_short(site.file)}:{site.line}{inside}"
-
-
-def _short(file: str) -> str:
-    """The file as seen from here, if it is below."""
-    try:
-        return str(Path(file).relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return file
-
-
-def _source(file: str | None, line: int | None) -> str:
-    """The line of source, where it can still be read; only from files of Python, for the trace may name any."""
-    if file is None or line is None or not file.endswith((".py", ".pyw")):
-        return ""
-    return linecache.getline(file, line).strip()[:120]
+    return f"{short(site.file)}:{site.line}{inside}"
 
 
 def _amount(amount: Amount) -> str:

@@ -1,0 +1,215 @@
+"""Whether something else may hold what a name holds: a view, a container, an object, the autograd graph."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import re
+from collections.abc import Iterable, Sequence
+
+from tenure.model import Site
+
+# What gives its input again, or a view of it. Of what is not named here the result is taken to be new.
+_VIEWS = frozenset(
+    [
+        "alias",
+        "as_strided",
+        "as_tensor",
+        "asarray",
+        "atleast_1d",
+        "atleast_2d",
+        "atleast_3d",
+        "broadcast_to",
+        "bfloat16",
+        "chunk",
+        "conj",
+        "contiguous",
+        "cpu",
+        "cuda",
+        "data",
+        "detach",
+        "diagonal",
+        "double",
+        "expand",
+        "expand_as",
+        "flatten",
+        "float",
+        "from_dlpack",
+        "from_numpy",
+        "half",
+        "hsplit",
+        "imag",
+        "int",
+        "long",
+        "moveaxis",
+        "movedim",
+        "narrow",
+        "numpy",
+        "permute",
+        "positive",
+        "ravel",
+        "real",
+        "requires_grad_",
+        "reshape",
+        "reshape_as",
+        "resolve_conj",
+        "select",
+        "slice",
+        "split",
+        "squeeze",
+        "swapaxes",
+        "swapdims",
+        "t",
+        "tensor_split",
+        "to",
+        "transpose",
+        "type",
+        "unbind",
+        "unflatten",
+        "unfold",
+        "unsqueeze",
+        "view",
+        "view_as",
+        "vsplit",
+        "T",
+        "H",
+        "mT",
+        "mH",
+        "identity",
+        "device_put",
+        "block_until_ready",
+        "iter",
+        "list",
+        "tuple",
+        "dict",
+        "set",
+        "zip",
+        "enumerate",
+        "reversed",
+    ]
+)
+_FACTS = frozenset(
+    [
+        "shape",
+        "dtype",
+        "device",
+        "ndim",
+        "size",
+        "is_cuda",
+        "requires_grad",
+        "grad_fn",
+        "layout",
+        "names",
+        "nbytes",
+        "itemsize",
+    ]
+)
+_QUIET = ("no_grad", "inference_mode", "set_grad_enabled(False)")
+_AUTOGRAD = re.compile(r"\b(requires_grad|requires_grad_|nn|Module|Parameter|backward|autograd|GradientTape|keras)\b")
+
+
+def escapes(function: ast.AST, names: Iterable[str], first: int, last: int) -> bool:
+    """Whether in these lines of a function a name's value gets to where it may stay."""
+    wanted = set(names)
+    parents = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
+    return any(
+        isinstance(node, ast.Name)
+        and node.id in wanted
+        and isinstance(node.ctx, ast.Load)
+        and first <= node.lineno <= last
+        and _stays(node, parents)
+        for node in parents
+    )
+
+
+def _stays(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Follow a value upwards while it is the same bytes: to a place where it stays, or to where it is used up."""
+    while True:
+        up = parents.get(node)
+        match up:
+            case ast.Attribute():
+                if up.attr in _FACTS:
+                    return False
+                call = parents.get(up)
+                if isinstance(call, ast.Call) and call.func is up:
+                    if up.attr not in _VIEWS:
+                        return False
+                    up = call
+                elif up.attr not in _VIEWS:
+                    return True  # something of an object that holds it
+            case ast.Call():
+                name = up.func.attr if isinstance(up.func, ast.Attribute) else getattr(up.func, "id", "")
+                if name not in _VIEWS:
+                    # What a call does with its argument shows in its result; without one, it was called to keep it.
+                    return isinstance(parents.get(up), ast.Expr)
+            case ast.Subscript():
+                if up.slice is node:
+                    return False
+            case (
+                ast.List()
+                | ast.Tuple()
+                | ast.Set()
+                | ast.Dict()
+                | ast.Starred()
+                | ast.IfExp()
+                | ast.BoolOp()
+                | ast.keyword()
+            ):
+                pass
+            case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.Return() | ast.Yield() | ast.YieldFrom():
+                return True
+            case ast.For() | ast.AsyncFor():
+                return up.iter is node
+            case None | ast.stmt():
+                return False
+            case _:
+                return False
+        node = up
+
+
+def in_graph(birth: Sequence[Site], last: Sequence[Site]) -> bool:
+    """Whether an autograd graph may hold what was born and last used with these stacks.
+
+    A trace shows that a backward pass used a buffer, but not that one still might. So where the code has to do with
+    autograd, only what a backward pass was the last to use is free, or what was made without a graph.
+    """
+    used = [site.text for site in last]
+    if any("backward" in text for text in used):
+        return any("retain_graph" in text for text in used)
+    if any(_is_quiet(site.file, site.line) for site in (*birth, *last)):
+        return False
+    return any(_has_autograd(site.file) for site in (*birth, *last))
+
+
+@functools.lru_cache(256)
+def _has_autograd(file: str) -> bool:
+    return _AUTOGRAD.search("".join(linecache.getlines(file))) is not None
+
+
+@functools.lru_cache(4096)
+def _is_quiet(file: str, line: int) -> bool:
+    """Whether a line stands under `with torch.no_grad()` or in a function that is decorated so."""
+    tree = parsed(file)
+    for node in ast.walk(tree) if tree is not None else ():
+        inside = getattr(node, "lineno", line + 1) <= line <= (getattr(node, "end_lineno", 0) or 0)
+        if not inside:
+            continue
+        told: list[ast.expr] = []
+        if isinstance(node, ast.With | ast.AsyncWith):
+            told = [item.context_expr for item in node.items]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            told = node.decorator_list
+        if any(quiet in ast.unparse(one) for one in told for quiet in _QUIET):
+            return True
+    return False
+
+
+@functools.lru_cache(64)
+def parsed(file: str) -> ast.Module | None:
+    """The source of a file of Python, if it can be read."""
+    lines = linecache.getlines(file) if file.endswith((".py", ".pyw")) else []
+    try:
+        return ast.parse("".join(lines)) if lines else None
+    except (SyntaxError, ValueError, RecursionError):
+        return None
