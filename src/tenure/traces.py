@@ -10,6 +10,7 @@ from tenure.findings import Finding
 from tenure.trace import reader, told
 
 if TYPE_CHECKING:
+    from tenure.analysis.diff import Diff, Moment
     from tenure.analysis.drag import Drag
     from tenure.analysis.leaks import Leak
     from tenure.analysis.peak import Peak
@@ -52,6 +53,23 @@ class Trace(reader.Recorded):
         from tenure.analysis.drag import drag
 
         return drag(self.scanned, device)
+
+    def diff(
+        self, other: Trace | None = None, *, at: Moment = None, to: Moment = None, device: str | None = None
+    ) -> Diff:
+        """What is new, gone, grown or shrunk, by line and by kind.
+
+        Either from this trace to another one, each at its peak unless `at` (of this one) and `to` (of the other) say
+        otherwise; or, without another, from the moment `at` to the moment `to` of this one. A moment is the end of a
+        step (an int), seconds after the beginning (a float), or a time; None is the peak.
+        """
+        from tenure.analysis.diff import Look, diff
+
+        if other is None and at is None and to is None:
+            raise TypeError("diff needs another trace, or moments of this one: diff(at=10, to=20)")
+        after = self if other is None else other
+        looks = (Look(self.scanned, self.path.name, at), Look(after.scanned, after.path.name, to))
+        return diff(*looks, device)
 
     def leaks(self) -> tuple[Leak, ...]:
         """What grew to the end of the run, who held it and where it was put there; what keeps the most comes first."""

@@ -18,6 +18,7 @@ VERBS = (
     "explain",
     "report",
     "sql",
+    "diff",
     "doctor",
     "check",
     "rules",

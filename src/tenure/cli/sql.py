@@ -1,6 +1,7 @@
 """Ask a trace in SQL (DuckDB).
 
-There are the tables `events`, `buffers` (one row a buffer), `steps` and `live` (the bytes alive over time), such as:
+There are the tables `events`, `buffers` (one row a buffer), `sites` (one row a line of source), `steps` and `live` (the
+bytes alive over time), such as:
 
   tenure sql TRACE "select file, line, sum(bytes) as bytes from buffers group by all order by bytes desc limit 10"
 """

@@ -71,6 +71,12 @@ _STEPS = """create view steps as
         coalesce(births, 0) as births, coalesce(made.bytes, 0) as bytes
     from turns join begun using (process) left join made using (process, step)"""
 
+_SITES = """create view sites as
+    select site, file, line, function, count(*) as births, sum(bytes)::bigint as bytes,
+        count(*) filter (ended is null) as alive, coalesce(sum(bytes) filter (ended is null), 0)::bigint as alive_bytes,
+        coalesce(sum(bytes::double * (epoch_us(ended) - epoch_us(coalesce(last_use, born)))) / 1e6, 0) as drag
+    from buffers group by site, file, line, function"""
+
 # What is born and ends within one microsecond has no order, so a moment has one sum.
 _LIVE = """create view live as
     with lives as materialized (select device, bytes, born, ended from buffers where bytes > 0),
@@ -99,7 +105,7 @@ class Database:
         for setting in (*_SETTINGS, f"temp_directory='{place}'"):
             self._db.execute(f"set {setting}")
         self._db.register("stream", self._source)
-        for view in (_EVENTS, _BUFFERS, _STEPS, _LIVE):
+        for view in (_EVENTS, _BUFFERS, _STEPS, _SITES, _LIVE):
             self._db.execute(view)
         return self
 

@@ -145,7 +145,7 @@ class Recorded:
         return Database(self.streams)
 
     def sql(self, query: str) -> Any:
-        """The answer of DuckDB to a query over the views `events`, `buffers`, `steps` and `live`, as an Arrow table."""
+        """The answer of DuckDB to a query over the views `events`, `buffers`, `sites`, `steps` and `live`, as an Arrow table."""
         with self.database() as db:
             return db.run(query)
 
