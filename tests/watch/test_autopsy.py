@@ -40,7 +40,9 @@ CAP = """
 import tenure, torch
 weights = torch.ones(1 << 18)  # second
 with tenure.scope("step", cap="8 MiB"):
-    parts = [torch.ones(1 << 20) for _ in range(4)]  # first
+    parts = []
+    for _ in range(4):
+        parts.append(torch.ones(1 << 20))  # first
 """
 
 

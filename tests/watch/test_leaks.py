@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from leaking import CLEAN, LEAKS
 
+import tenure
+
 PROGRAMS = Path(__file__).with_name("programs")
 
 
@@ -111,3 +113,21 @@ def test_quiet_says_nothing_but_keeps_the_findings(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert [one["code"] for one in json.loads(out.read_text())] == ["TN301"]
+
+
+def test_a_trace_of_a_block_tells_its_leaks(tmp_path):
+    torch = pytest.importorskip("torch")
+    model = torch.nn.Linear(16, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    kept = []
+    with tenure.trace(tmp_path / "t"):
+        for _ in range(60):
+            loss = model(torch.randn(4, 16)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            kept.append(loss)
+    trace = tenure.load(tmp_path / "t")
+    (leak,) = trace.leaks()
+    assert (leak.container, leak.carries_graph, leak.count > 40) == ("kept", True, True)
+    assert [finding.code for finding in trace.findings() if finding.severity != "advice"] == ["TN301"]

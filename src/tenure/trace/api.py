@@ -64,6 +64,7 @@ class Tracing:
             raise TraceError(f"this process is being traced already, into {active.folder}; end that trace first")
         folder = unused(Path(sys.argv[0]).stem) if self._named is None else self._named.absolute()
         made = Limited(folder, steps=self._steps)
+        autostart.accompany(made)
         made.start()
         self._recorder = made
         told = {autostart.TRACE: str(folder), **autostart.run(steps=self._steps)}

@@ -71,6 +71,12 @@ def wake() -> None:
         _waiting.start("")
 
 
+def accompany(recorder: Any) -> None:
+    """Have what comes along with a recording begin, before the recording does."""
+    for part in _COMPANIONS:
+        importlib.import_module(part).begin(recorder)
+
+
 class _Guest:
     """The recording of one process, from when there is something to record."""
 
@@ -93,8 +99,7 @@ class _Guest:
             if "claim" in self.how:
                 _claim(self.folder, self.how["claim"])
             recorder = Careful(self.folder, steps=self.how.get("steps"), trouble=self._trouble)
-            for part in _COMPANIONS:
-                importlib.import_module(part).begin(recorder)
+            accompany(recorder)
             recorder.start(fresh=False)
             _stop_with_children_of_multiprocessing(recorder)
         except Exception as error:  # noqa: BLE001

@@ -14,7 +14,7 @@ activations, masks, first = [], {}, []
 rng = np.random.default_rng(0)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def weights(bucket):
     return tf.ones((64, 1)) / (1.0 + bucket)
 

@@ -23,7 +23,7 @@ def update(params, state, grads):
     return optax.apply_updates(params, changes), state
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def noise(bucket):
     return jax.random.normal(jax.random.key(bucket), (128, 64))
 
