@@ -28,6 +28,7 @@ from models import gpt2, train, transformer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tenure
+from tenure.trace import autostart
 from tenure.trace.recorder import Recorder
 
 ROUNDS, STEPS = (int(sys.argv[at]) if len(sys.argv) > at else default for at, default in ((1, 9), (2, 20)))
@@ -56,6 +57,7 @@ class Dispatch(TorchDispatchMode):
 def recorded() -> Iterator[None]:
     folder = SCRATCH / str(time.perf_counter_ns())
     recorder = Recorder(folder)
+    autostart.accompany(recorder)  # as `tenure run` and `tenure.trace` do
     recorder.start()
     try:
         yield
