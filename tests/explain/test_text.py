@@ -105,7 +105,9 @@ def test_text_that_is_none_gives_nothing(text):
 
 
 def tenure(*words, told=b""):
-    return subprocess.run([sys.executable, "-m", "tenure", "explain", *words], input=told, capture_output=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "tenure", "explain", *words], input=told, capture_output=True, check=False
+    )
 
 
 def test_the_command(tmp_path):

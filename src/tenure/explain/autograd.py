@@ -231,9 +231,11 @@ class Autograd:
         found = self.raised.calls("end", "zero_grad")
         for source in self.raised.sources:
             for node in source.nodes:
-                if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None:
-                    if any(dotted(target).endswith(".grad") for target in targets_of(node)):
-                        found.append(source.place("end", node))
+                none = (
+                    isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None
+                )
+                if none and any(dotted(target).endswith(".grad") for target in targets_of(node)):  # type: ignore[arg-type]
+                    found.append(source.place("end", node))
         return found
 
     def inference_births(self) -> list[Place]:

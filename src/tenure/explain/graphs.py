@@ -66,9 +66,10 @@ class Graphs:
     def _live_birth(self, name: str) -> Place | None:
         for frame in reversed(self.raised.user):
             for _, tensor in values.tensors(frame):
-                if type(tensor).__module__.startswith("tensorflow") and (found := _op(tensor)) is not None:
-                    if str(found.name) == name and (site := _built_at(found)) is not None:
-                        return Place.at("birth", site)
+                found = _op(tensor) if type(tensor).__module__.startswith("tensorflow") else None
+                site = _built_at(found) if found is not None and str(found.name) == name else None
+                if site is not None:
+                    return Place.at("birth", site)
         return None
 
     def _birth_by_name(self, name: str) -> Place | None:
@@ -97,9 +98,10 @@ class Graphs:
         wanted = {dotted(a) for a in call.args} if call else set()
         for near in self.raised.sources:
             for node in near.nodes:
-                if isinstance(node, ast.Assign) and node.lineno != frame.line:
-                    if any(dotted(target) in wanted and dotted(target) for target in targets_of(node)):
-                        return [near.place("birth", node)]
+                if not isinstance(node, ast.Assign) or node.lineno == frame.line:
+                    continue
+                if any(dotted(target) in wanted - {""} for target in targets_of(node)):
+                    return [near.place("birth", node)]
         return []
 
     @cached_property
@@ -139,7 +141,7 @@ class Graphs:
             return []
         found = []
         if opened is not None:
-            source, call, name = opened
+            source, call, _ = opened
             for above in source.above(call):
                 if isinstance(above, ast.With | ast.AsyncWith):
                     outside = source.file != frame.file or not first_line(above) <= frame.line <= last_line(above)

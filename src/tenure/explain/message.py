@@ -56,14 +56,14 @@ def birth(text: str) -> list[Told]:
     defined = next((found for pattern in _DEFINED if (found := pattern.search(text))), None)
     if not defined:
         return []
-    found = []
+    frames: list[Told] = []
     for line in text[defined.end() :].splitlines():
         frame = _FILE.match(line)
         if frame:
-            found.append((frame["file"], int(frame["line"]), frame["function"].strip(), ""))
+            frames.append((frame["file"], int(frame["line"]), frame["function"].strip(), ""))
         elif line.strip() and not line.startswith(" "):
             break
-    return found
+    return frames
 
 
 def nested(text: str) -> list[Raised]:

@@ -67,7 +67,7 @@ class Raised:
     outer: Raised | None = None
 
     def chain(self) -> Iterator[Raised]:
-        """This one, and what it came from; before it, those whose traceback stands in its message."""
+        """The exception and what it came from; before it, those whose traceback stands in its message."""
         for inner in self.embedded:
             yield from inner.chain()
         yield self
@@ -223,7 +223,7 @@ class Raised:
 def from_exception(exc: BaseException, *, depth: int = 0) -> Raised:
     """A live exception. Runs no code of the user's but the exception's own `__str__`."""
     text = _text(exc)
-    module = type(exc).__module__
+    name, module = _kind(exc)
     causes: list[Raised] = []
     embedded: list[Raised] = []
     if depth < 8:
@@ -235,10 +235,10 @@ def from_exception(exc: BaseException, *, depth: int = 0) -> Raised:
         embedded = message.nested(text)
     frames = tuple(_frames(exc.__traceback__))
     raised = Raised(
-        type(exc).__name__,
+        name,
         text,
         frames,
-        module if isinstance(module, str) else "",
+        module,
         tuple(causes),
         tuple(embedded),
         exc,
@@ -265,6 +265,13 @@ def _joined(raised: Raised) -> Raised:
     for cause in (*raised.causes, *raised.embedded):
         cause.outer = raised
     return raised
+
+
+def _kind(exc: BaseException) -> tuple[str, str]:
+    """The name and module of its class, past whatever a metaclass makes of them."""
+    kind = type(exc)
+    module = type.__dict__["__dict__"].__get__(kind).get("__module__")
+    return type.__dict__["__name__"].__get__(kind), module if isinstance(module, str) else ""
 
 
 def _text(exc: BaseException) -> str:

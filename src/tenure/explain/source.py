@@ -127,21 +127,28 @@ class Source:
                 names += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.append(node.module)
-        found = []
-        for name in dict.fromkeys(names):
-            path = folder.joinpath(*name.split("."))
-            for candidate in (path.with_suffix(".py"), path / "__init__.py"):
-                if candidate.is_file() and (source := read(str(candidate))) is not None:
-                    found.append(source)
-        return tuple(found[:8])
+        paths = [folder.joinpath(*name.split(".")) for name in dict.fromkeys(names)]
+        files = [file for path in paths for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()]
+        return tuple(source for file in files[:8] if (source := read(str(file))) is not None)
 
 
 def read(file: str, module: dict[str, Any] | None = None) -> Source | None:
     """A file's source, also where a loader has it (zipped code, notebooks); None where nobody has."""
-    if module is not None:
+    if module is not None and _is_known(module.get("__loader__")):
         linecache.lazycache(file, module)
-    lines = linecache.getlines(file)
+    try:
+        lines = linecache.getlines(file)
+    except (OSError, ValueError, SyntaxError, MemoryError):  # no name of a file, or no text in it
+        return None
     return Source(file, lines) if lines else None
+
+
+def _is_known(loader: object) -> bool:
+    """Whether the loader is Python's own, pytest's or IPython's: another could do anything when asked."""
+    home = type.__dict__["__dict__"].__get__(type(loader)).get("__module__")
+    return isinstance(home, str) and home.startswith(
+        ("zipimport", "_frozen_importlib", "importlib", "_pytest", "IPython")
+    )
 
 
 def dotted(node: ast.AST | None) -> str:
@@ -177,13 +184,15 @@ def name_of(function: Function) -> str:
 
 def first_line(node: ast.AST) -> int:
     """Where it begins, decorators included."""
-    decorators = getattr(node, "decorator_list", None) or ()
-    return min([int(getattr(node, "lineno", 1)), *(decorator.lineno for decorator in decorators)])
+    decorators: list[ast.expr] = getattr(node, "decorator_list", None) or []
+    line: int = getattr(node, "lineno", 1)
+    return min([line, *(decorator.lineno for decorator in decorators)])
 
 
 def last_line(node: ast.AST) -> int:
     """Where it ends."""
-    return int(getattr(node, "end_lineno", None) or getattr(node, "lineno", 1))
+    line: int = getattr(node, "end_lineno", None) or getattr(node, "lineno", 1)
+    return line
 
 
 def names_in(node: ast.AST | None) -> set[str]:
@@ -199,9 +208,7 @@ def targets_of(statement: ast.stmt) -> list[ast.expr]:
     found: list[ast.expr] = []
     if isinstance(statement, ast.Assign):
         found = list(statement.targets)
-    elif isinstance(statement, ast.AugAssign | ast.AnnAssign):
-        found = [statement.target]
-    elif isinstance(statement, ast.For | ast.AsyncFor):
+    elif isinstance(statement, ast.AugAssign | ast.AnnAssign | ast.For | ast.AsyncFor):
         found = [statement.target]
     elif isinstance(statement, ast.With | ast.AsyncWith):
         found = [item.optional_vars for item in statement.items if item.optional_vars is not None]

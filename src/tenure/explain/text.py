@@ -147,10 +147,9 @@ def _words(lines: list[str], at: int, raised: re.Match[str]) -> tuple[str, str, 
     at += 1
     while at < len(lines):
         line = lines[at]
-        if _CHAINED.match(line) or _END.match(line) and not line.startswith("-" * 30) or _HEAD.search(line):
-            break
-        # JAX draws rules of 30 dashes inside its message; the one behind it has 20.
-        if line.startswith("-" * 20) and len(line.strip("-")) == 0 and len(line) != 30:
+        # JAX draws rules of 30 dashes inside its message; the one behind it has 20, a notebook's has 75.
+        inside = line == "-" * 30
+        if _CHAINED.match(line) or _HEAD.search(line) or (_END.match(line) and not inside):
             break
         words.append(line)
         at += 1

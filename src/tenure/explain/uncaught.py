@@ -47,10 +47,7 @@ def _at_exit(pid: int) -> None:
 def _tell(exc: BaseException | None) -> None:
     from tenure.trace.told import tell
 
-    if _quiet:
-        finding = told.look(exc)
-    else:
-        finding = told.below(exc)
+    finding = told.look(exc) if _quiet else told.below(exc)
     if finding is not None and _folder is not None:
         with suppress(OSError):  # a full disk: it has been said, and cannot be kept
             tell(_folder, finding)

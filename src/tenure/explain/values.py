@@ -25,7 +25,7 @@ def tensors(frame: Frame) -> Iterator[tuple[str, Any]]:
             count += 1
             if count > _MOST:
                 return
-            if frameworks.owner_of(type(found)) is not None:
+            if _is_tensor(found):
                 yield path, found
 
 
@@ -50,6 +50,14 @@ def lookup(frame: Frame, name: str) -> Any:
     for part in rest:
         value = _attributes(value).get(part)
     return value
+
+
+def _is_tensor(value: Any) -> bool:
+    kind = type(value)
+    # A class of a metaclass that answers for itself could do anything when it is looked up.
+    meta: Any = type(kind)
+    ordinary = meta.__hash__ is type.__hash__ and meta.__getattribute__ is type.__getattribute__
+    return ordinary and frameworks.owner_of(kind) is not None
 
 
 def _inside(path: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:

@@ -26,8 +26,10 @@ _SAYS = (
 def in_exception(raised: Raised) -> Finding | None:
     """A tensor made in inference mode, used where autograd needs an ordinary one."""
     unlinked = raised.says(r"does not require grad and does not have a grad_fn", "RuntimeError")
+    if not unlinked and not raised.says(_SAYS, "RuntimeError"):
+        return None
     modes = raised.mentions("inference_mode")
-    if not raised.says(_SAYS, "RuntimeError") and not (unlinked and modes):
+    if unlinked and not modes:
         return None
     return FAULT.finding(
         "a tensor made in inference mode is used where autograd needs an ordinary one",
