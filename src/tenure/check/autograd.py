@@ -57,8 +57,10 @@ def save_parameters(m: Machine, made: Tensor, module: Obj) -> None:
         m.world.setdefault("weighted", []).append((made.node, module))
 
 
-def written(m: Machine, store: Storage, spot: Spot) -> None:
+def written(m: Machine, store: Storage, spot: Spot, *, data: bool = False) -> None:
     """A buffer is changed in place: steps that saved it cannot go backward any more."""
+    if data:
+        return  # `.data` is a way around autograd: it counts no version
     m.put(store.state, "written", spot)
     store.state["written at"] = m.clock
     for node in store.state.get("savers", ()):
@@ -73,7 +75,8 @@ def stepped(m: Machine, optimizer: Obj, spot: Spot) -> None:
     for node, module in m.world.get("weighted", ()):
         if id(module) in reach and node.state.get("freed") is None and node.state.get("spoiled") is None:
             m.put(node.state, "spoiled", spot)
-    optimizer.state["stepped"] = spot
+    if m.loops:
+        optimizer.state["stepped in loop"] = spot
 
 
 def parts(owner: Any, depth: int = 0) -> list[Obj]:
@@ -110,6 +113,8 @@ def backward(m: Machine, value: Value, node: ast.AST, kwargs: dict[str, Value], 
         if m.grad[-1] != "grad":
             continue
         nodes = closure(tensor.node)
+        if tensor.node is not None and inputs is None:
+            tensor.node.state["root"] = True
         if isinstance(value, Either):
             unsure = True  # one of several: none of them for certain
         else:

@@ -140,6 +140,9 @@ def _iterables(m: Machine, name: str, args: list[Value], node: ast.AST) -> Value
 
     made = m.seq("generator", [], node)
     if name == "range":
+        for one in args:
+            if not any(t.framework == "tf" for t in m.traces):
+                effects.read_as_number(m, one, node, "range()")
         made.rest = Num(varies=True)
         made.state["range"] = args
         return made
@@ -240,6 +243,7 @@ def map_method(m: Machine, owner: Map, name: str, args: list[Value], kwargs: dic
     from tenure.check.expressions import as_key, item, set_item
 
     if name == "get" and args:
+        owner.state["tested"] = True
         key = as_key(args[0])
         if key is not None and key in owner.attrs:
             return owner.attrs[key]

@@ -280,11 +280,15 @@ def instantiate(m: Machine, cls: Class, args: list[Value], kwargs: dict[str, Val
     init = cls.find("__init__")
     if isinstance(init, Func):
         call_function(m, init.bind(made), args, kwargs, node)
-    elif any(isinstance(base, Ref) and base.name not in ("builtins.object",) for base in cls.bases) and init is None:
+    elif any(isinstance(base, Ref) and base.name != "builtins.object" for base in cls.bases) and not _fields(cls):
         effects.framework_made(m, made, args, kwargs)
     else:
         effects.dataclass_made(m, made, args, kwargs)
     return made
+
+
+def _fields(cls: Class) -> bool:
+    return any(isinstance(one, ast.AnnAssign) for one in cls.node.body)
 
 
 def call_object(m: Machine, owner: Obj, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:

@@ -80,7 +80,12 @@ def _graph(m: Machine, value: Obj, node: ast.expr) -> tuple[Value, Callable[[], 
 
 def _tape(m: Machine, value: Obj, node: ast.expr) -> tuple[Value, Callable[[], None]]:
     m.world.setdefault("tapes", []).append(value)
-    return value, lambda: m.world["tapes"].remove(value)
+
+    def leave() -> None:
+        m.world["tapes"].remove(value)
+        value.state["ended at"] = m.clock
+
+    return value, leave
 
 
 def _variable_scope(m: Machine, value: Obj, node: ast.expr) -> tuple[Value, Callable[[], None]]:

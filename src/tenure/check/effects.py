@@ -37,6 +37,7 @@ from tenure.check.values import (
     Value,
     Wrapped,
     best,
+    inside,
     join,
     options,
     tensors,
@@ -173,7 +174,7 @@ def written(m: Machine, tensor: Tensor, node: ast.AST, how: str, values: list[Te
         m.tell("inference changed", [("use", m.spot(node)), ("birth", tensor.born)])
     elif tensor.leaf and m.grad[-1] == "grad" and tensor.fw == "torch" and "data" not in tensor.flags:
         m.tell("leaf changed", [("use", m.spot(node)), ("birth", tensor.born)])
-    autograd.written(m, tensor.store, m.spot(node))
+    autograd.written(m, tensor.store, m.spot(node), data="data" in tensor.flags)
     shared_write(m, tensor, node)
     # The tensor now depends on what was written into it.
     if m.grad[-1] == "grad" and any(v.graph or v.leaf for v in values) and tensor.fw == "torch":
@@ -305,6 +306,26 @@ def attribute_set(m: Machine, owner: Obj, name: str, value: Value, node: ast.AST
     old = best(owner.attrs.get(name, NONE))
     if isinstance(old, (Seq, Map)) and m.calls:
         drained(m, old)
+    other = best(value)
+    if isinstance(other, Obj) and other is not owner and _reaches(other, owner):
+        m.world.setdefault("cycles", []).append((owner, m.spot(node), "object"))
+
+
+def _reaches(start: Obj, goal: Obj) -> bool:
+    """Whether `goal` can be reached from `start`, and tensors or weights are on the way."""
+    seen: set[int] = set()
+    waiting: list[Value] = [start]
+    found = heavy = False
+    while waiting and len(seen) < 60:
+        for one in inside(waiting.pop()):
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            found = found or one is goal
+            heavy = heavy or isinstance(one, Tensor) and one.fw is not None or isinstance(one, Obj) and one.kind.startswith("torch.nn.")
+            if isinstance(one, Obj):
+                waiting.extend(one.attrs.values())
+    return found and heavy
 
 
 def _replaced(m: Machine, owner: Obj, name: str, value: Value, node: ast.AST) -> None:
@@ -346,7 +367,13 @@ def bind_wrapped(m: Machine, wrapped: Wrapped, owner: Obj, node: ast.AST) -> Val
     if wrapped.kind == "property":
         from tenure.check.calls import call
 
-        return call(m, bound, [], {}, node)
+        value = call(m, bound, [], {}, node)
+        if m.traces and m.traces[-1] not in owner.traces:
+            for one in tensors(value):
+                if one.trace in m.traces and one.trace is not None:
+                    m.tell("cached tracer", [("birth", one.born), ("escape", wrapped.born), ("use", m.spot(node))], how=one.trace.how)
+                    break
+        return value
     return made
 
 
@@ -418,8 +445,8 @@ def returned(m: Machine, value: Value, node: ast.AST) -> None:
         inner = one.inner
         if isinstance(inner, Func) and isinstance(inner.bound, Obj):
             owner = inner.bound
-            local = any(value is owner for value in m.frame.names.values()) and owner.born.function == m.frame.function
-            if local and not owner.state.get("stored") and m.frame.names.get("self") is not owner:
+            here = owner.born.function == m.frame.function
+            if here and not owner.state.get("stored") and m.frame.names.get("self") is not owner:
                 one.state["orphan"] = (owner.born, m.spot(node))
 
 

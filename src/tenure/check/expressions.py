@@ -293,6 +293,7 @@ def _is_none(value: Value) -> bool | None:
 def _contains(m: Machine, left: Value, right: Value, *, negated: bool) -> Value:
     right = best(right)
     if isinstance(right, Map):
+        right.state["tested"] = True
         key = as_key(left)
         if key is not None and right.rest is None and (key in right.attrs or not right.state.get("shared")):
             return Const((key in right.attrs) != negated)

@@ -82,6 +82,8 @@ def _model(
 
 def _plain(m: Machine, name: str, given: list[Value], node: ast.AST) -> Value:
     last = name.rpartition(".")[2]
+    if last == "empty_cache":
+        return stdlib.call(m, "gc.collect", [], {}, node) or Num()
     if last == "is_compiling":
         return Const(any(t.framework == "torch" for t in m.traces))
     if last == "executing_eagerly":
@@ -110,6 +112,9 @@ def _tensor(
         if fw == "tf" and "keras" in one.flags:
             m.tell("keras symbolic", [("use", m.spot(node)), ("birth", one.born)], how=name)
     last = name.rpartition(".")[2]
+    if fw == "jax" and last in ("zeros", "ones", "empty", "full", "eye", "arange") and args:
+        for one in inside(args[0]):
+            effects.read_as_number(m, one, node, f"the shape of jnp.{last}")
     if words[0] == "fresh":
         made = m.tensor(fw, node, graph=False)
         made.varies = made.varies or any(isinstance(v, Num) and v.varies for value in given for v in inside(value))
@@ -128,6 +133,10 @@ def _tensor(
             store.state.setdefault("shared", m.spot(node))
         return made
     saves = words[words.index("saves") + 1] if "saves" in words else ""
+    if fw == "torch" and inputs and autograd.flag(kwargs.get("inplace")):
+        effects.written(m, inputs[0], node, f"{last}(inplace=True)", [])
+        made = result(m, fw, inputs, node, last, saves=saves, store=inputs[0].store)
+        return made
     share = inputs[0].store if inputs and ("view" in words or "part" in words) else None
     made = result(m, fw, inputs, node, last, saves=saves, store=share, view="part" in words)
     if words[0] == "several":
@@ -187,6 +196,10 @@ def _tree_map(m: Machine, args: list[Value], node: ast.AST) -> Value:
     leaf = [next(iter(tensors(tree)), None) or m.unknown(node) for tree in trees]
     same = _copy_function(args[0])
     mapped = call_value(m, args[0], list(leaf), {}, node)
+    if isinstance(mapped, Const) and len(trees) == 1:
+        for one in tensors(trees[0])[:8]:
+            if one is not leaf[0]:
+                call_value(m, args[0], [one], {}, node)
     return _rebuilt(m, trees[0], mapped, node, same=same)
 
 
@@ -267,6 +280,9 @@ def _unknown_method(m: Machine, owner: Tensor, name: str, args: list[Value], kwa
                     m.put(one.state, "loaded", m.spot(node))
                     one.state["loaded at"] = m.clock
         return NONE
+    if name == "run_in_executor" and len(args) > 1:
+        stdlib.run_in_thread(m, args[1], args[2:], node)
+        return m.unknown(node)
     if name == "step":
         m.world.setdefault("step clocks", []).append(m.clock)
     effects.escape(m, [*args, *kwargs.values()], node)
@@ -329,7 +345,8 @@ def call_module(m: Machine, owner: Obj, found: Value, args: list[Value], kwargs:
 
     bound = found.bind(owner) if isinstance(found, Func) else effects.bind_wrapped(m, found, owner, node) if isinstance(found, Wrapped) else found
     if owner.family.startswith("keras") and isinstance(found, Func) and found.name == "call":
-        trace = Trace("keras", f"{owner.kind}.call", "tf", m.spot(node))
+        symbolic = any("keras" in t.flags for arg in args for t in tensors(arg))
+        trace = Trace("keras", f"{owner.kind}.call", "tf", m.spot(node), concrete=not symbolic)
         trace.framework = "keras"
         with tracing(m, trace):
             inner = [transforms.symbol(m, arg, trace, node) if isinstance(best(arg), Tensor) else arg for arg in args]
@@ -337,7 +354,6 @@ def call_module(m: Machine, owner: Obj, found: Value, args: list[Value], kwargs:
                 if isinstance(one, Tensor):
                     one.fw = "tf"
             made = call_value(m, bound, inner, kwargs, node)
-        symbolic = any("keras" in t.flags for arg in args for t in tensors(arg))
         value = transforms.concrete(m, made, "tf", node)
         for one in tensors(value):
             one.flags = one.flags | {"keras"} if symbolic else one.flags

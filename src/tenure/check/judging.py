@@ -21,6 +21,8 @@ def judge(m: Machine, roots: list[Value]) -> None:
     _graph_growth(m)
     _variables_in_traces(m)
     _threads(m)
+    _never_reset(m)
+    _still_held(m, roots)
     _temporary_functions(m)
 
 
@@ -71,7 +73,7 @@ def _container_used(held: Held) -> bool:
 
 def _is_loss(tensor: Tensor) -> bool:
     node = tensor.node
-    return node is not None and (bool(node.state.get("differentiated")) or node.op in ("mean", "sum") or "loss" in node.op or "Loss" in node.op or "entropy" in node.op)
+    return node is not None and (bool(node.state.get("root")) or node.op in ("mean", "sum") or "loss" in node.op or "Loss" in node.op or "entropy" in node.op)
 
 
 def _sum(m: Machine, held: Held) -> None:
@@ -101,7 +103,9 @@ def _carried(m: Machine, held: Held) -> None:
     if tensor.fw is None and not (additive and freed):
         return
     born = next((n.born for n in nodes if n is not node and n.op not in ("add", "sub")), tensor.born)
-    kind = "graph kept" if additive else "state carried"
+    # An average of losses is a sum as well.
+    losses = any(n.state.get("root") for n in nodes if n is not node)
+    kind = "graph kept" if additive or losses else "state carried"
     m.tell(kind, [("holder", held.spot), ("birth", born)], scalar=True, state="freed" if freed else "kept", how="sum", nodes=[])
 
 
@@ -209,6 +213,12 @@ def _grad(m: Machine, held: Held) -> None:
             m.tell("gradients kept", [("holder", held.spot), ("birth", held.value.born)], tensor=held.value)
 
 
+def _model_alias(m: Machine, held: Held) -> None:
+    steps = [o for o in m.world.get("optimizers", ()) if any(held.value is part for top in o.state["modules"] for part in autograd.parts(top))]
+    if steps and any(held.data < step for step in m.world.get("step clocks", ())):
+        m.tell("alias changes", [("holder", held.spot), ("birth", held.value.born)], how="model", tensor=None)
+
+
 _LOOKS: dict[str, Any] = {
     "graph": _graph,
     "sum": _sum,
@@ -221,6 +231,7 @@ _LOOKS: dict[str, Any] = {
     "view": _view,
     "shared": _shared,
     "alias": _alias,
+    "model alias": _model_alias,
     "lru": _lru,
     "cache": _cache,
     "closure": _closure,
@@ -285,6 +296,31 @@ def _threads(m: Machine) -> None:
         for store, spot in runs[0][0]:
             if id(store) in common:
                 m.tell("unsynchronised writers", [("use", spot), ("birth", store.born), ("holder", runs[1][1])])
+
+
+def _never_reset(m: Machine) -> None:
+    """A training loop in which no gradient is ever reset."""
+    if m.world.get("zeroed") or m.world.get("grads cleared") or not m.world.get("script"):
+        return
+    for optimizer in m.world.get("optimizers", ()):
+        spot = optimizer.state.get("stepped in loop")
+        passed = m.world.get("backward in loop")
+        if spot is not None and passed is not None and not optimizer.state.get("escaped") and optimizer.state["modules"]:
+            m.tell("gradient never reset", [("use", passed), ("holder", spot)])
+
+
+def _still_held(m: Machine, roots: list[Value]) -> None:
+    """`del x` and a collection right after it, while another name that is never used again holds the same bytes."""
+    for name, value, spot, frame, clock in m.world.get("deleted", ()):
+        if not isinstance(value, Tensor) or value.fw is None:
+            continue
+        collected = [at for at, where in m.world.get("collections", ()) if where is frame and 0 <= at - clock <= 3]
+        if not collected:
+            continue
+        for other, held in frame.names.items():
+            for one in inside(held):
+                if isinstance(one, Tensor) and one.store is value.store and one.state.get("used", 0) <= clock and other != name:
+                    m.tell("still held", [("end", spot), ("birth", value.born), ("holder", one.born)], name=name, other=other)
 
 
 def _temporary_functions(m: Machine) -> None:

@@ -53,6 +53,8 @@ def outlived(m: Machine, holder: Any) -> Loop | None:
 def stored(m: Machine, container: Seq | Map, key: Value, value: Value, node: ast.AST) -> None:
     """A value is put into a container."""
     spot = m.spot(node)
+    if m.world.get("thread") is not None:
+        return  # what a thread leaves behind is told where it is started
     loop = outlived(m, container)
     if container.state.get("bounded"):
         return
@@ -131,6 +133,19 @@ def alias_kept(m: Machine, value: Value, spot: Spot) -> None:
             m.held.append(Held("alias", one, None, spot, m.loops[0], m.clock))
 
 
+def model_aliased(m: Machine, value: Value, node: ast.Assign) -> None:
+    """`best = model` now and then, while the model is trained on: both stay one."""
+    one = best(value)
+    if isinstance(one, Obj) and one.family == "torch.Module":
+        m.held.append(Held("model alias", one, None, m.spot(node), m.loops[0], m.clock))
+
+
+def exception_bound(m: Machine, value: Obj, node: ast.AST) -> None:
+    """`last = error` in a loop: the name keeps it into the next turn."""
+    if value.state.get("tensors") and m.loops and m.world.get("handlers"):
+        m.tell("exception kept", [("holder", m.spot(node)), ("birth", value.born)], container=False)
+
+
 def _object_stored(m: Machine, container: Seq | Map, one: Obj, spot: Spot, loop: Loop | None) -> None:
     if one.kind == "exception":
         handlers = m.world.get("handlers", [])
@@ -158,6 +173,8 @@ def _keyed(m: Machine, container: Map, key: Value, value: Value, spot: Spot) -> 
     if known or not m.calls:
         return
     loop = outlived(m, container)
+    if not container.state.get("tested"):
+        return
     if loop is not None and (_differs_in_turns(container, key) or any(isinstance(k, Num) and k.varies for k in inside(key))):
         concrete = [t for t in found if t.fw is not None]
         if concrete and not m.traces:
@@ -189,11 +206,14 @@ def drained(m: Machine, value: Value) -> None:
 
 def captures(m: Machine, function: Value) -> list[Tensor]:
     """The tensors that a function closes over, not counting those of the module's top level."""
+    found: list[Tensor] = []
     while isinstance(function, Wrapped):
+        if function.kind == "partial":
+            given = [*function.options["args"], *function.options["kwargs"].values()]
+            found.extend(t for value in given for t in tensors(value) if t.fw is not None)
         function = function.inner
     if not isinstance(function, Func):
-        return []
-    found: list[Tensor] = []
+        return found
     for part in _free_names(function.node) if function.frame is not None else ():
         frame = function.frame
         while frame is not None:
@@ -255,7 +275,9 @@ def after_loop(m: Machine, loop: Loop) -> None:
 
 def cached_call(m: Machine, wrapped: Wrapped, args: list[Value], result: Value, node: ast.AST) -> None:
     """A call of a function with `lru_cache`."""
-    for arg in args:
+    inner = wrapped.inner
+    own = [inner.bound] if isinstance(inner, Func) and isinstance(inner.bound, Obj) and inner.bound.loops else []
+    for arg in [*own, *args]:
         for one in inside(arg):
             module = isinstance(one, Obj) and one.family == "torch.Module"
             array = isinstance(one, Tensor) and one.fw is not None and "element" not in one.flags

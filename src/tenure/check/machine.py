@@ -181,6 +181,10 @@ class Machine:
         if made.graph or fw == "tf":
             above = tuple(p.node for p in parents if p.node is not None)
             made.node = Node(op, spot, above, self.turn())
+            if fw == "tf":
+                made.node.state["at"] = self.clock
+            elif (thread := self.world.get("thread")) is not None:
+                thread.setdefault("graph", spot)
         return made
 
     def conditions_on_tracing(self) -> bool:

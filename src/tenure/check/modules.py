@@ -22,7 +22,7 @@ ALONE = re.compile(
     rb"|autograd\.grad|torch\.save|Dataset\.from|def (?:train|test|predict)_step|torch\.func|tenure\.|reset_default_graph|no_grad.*submit"
 )
 # A file with statements of its own at the top level is a program: it is followed from there.
-PROGRAM = re.compile(rb"^(?:for |while |with |if __name__|[A-Za-z_][\w.]*\(|[A-Za-z_][\w, ]* = [\w.]*\()", re.MULTILINE)
+PROGRAM = re.compile(rb"^(?:for |while |with |if __name__|[A-Za-z_][\w.]*\(|[A-Za-z_][\w, ]* = (?:[a-z_]+\(|[\[{(].*\bfor\b))", re.MULTILINE)
 
 
 class Module:

@@ -39,7 +39,8 @@ def _new_each_turn(wrapped: Wrapped) -> bool:
     framework = wrapped.options["framework"]
     if framework == "tf":
         return True
-    return isinstance(inner, Func) and bool(inner.loops) and set(inner.loops) & set(wrapped.loops) != set()
+    made = isinstance(inner, Func) or (isinstance(inner, Wrapped) and inner.kind == "partial")
+    return made and bool(set(inner.loops) & set(wrapped.loops))  # type: ignore[attr-defined]
 
 
 def _parameters(function: Value) -> list[str]:

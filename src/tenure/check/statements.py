@@ -69,6 +69,8 @@ def _expression(m: Machine, node: ast.Expr) -> int:
 
 def _assign(m: Machine, node: ast.Assign) -> int:
     value = evaluate(m, node.value)
+    if m.loops and m.conditions and isinstance(node.value, (ast.Name, ast.Attribute)) and isinstance(node.targets[0], ast.Name):
+        keeping.model_aliased(m, value, node)
     for target in node.targets:
         bind(m, target, value)
     return ON
@@ -87,6 +89,8 @@ def bind(m: Machine, target: ast.expr, value: Value) -> None:
         if m.loops and isinstance(old, (Seq, Map)) and old is not value:
             effects.drained(m, old)
         keeping.alias_kept(m, value, m.spot(target))
+        if isinstance(value, Obj) and value.kind == "exception":
+            keeping.exception_bound(m, value, target)
         m.assign(target.id, value, m.spot(target))
     elif isinstance(target, (ast.Tuple, ast.List)):
         unpack(m, target, value)
@@ -231,7 +235,9 @@ def loop(m: Machine, node: Any, prepare: Callable[[int], None], turns: int, kind
     try:
         for turn in range(turns):
             one.turn = turn
+            m.clock += 1
             prepare(turn)
+            m.clock += 1
             if trace is not None:
                 with contexts.tracing(m, trace):
                     how = run(m, node.body)
@@ -248,7 +254,9 @@ def loop(m: Machine, node: Any, prepare: Callable[[int], None], turns: int, kind
 
 
 def _while(m: Machine, node: ast.While) -> int:
-    known = truth(evaluate(m, node.test))
+    first = evaluate(m, node.test)
+    effects.read_as_bool(m, first, node.test)
+    known = truth(first)
     if known is False:
         return run(m, node.orelse)
 
@@ -257,7 +265,7 @@ def _while(m: Machine, node: ast.While) -> int:
             evaluate(m, node.test)
 
     endless = known is True
-    condition = evaluate(m, node.test) if not endless else NONE
+    condition = first if not endless else NONE
     how = loop(m, node, prepare, TURNS, effects.while_kind(m, condition))
     return how if how == RETURNED else ON
 
@@ -455,7 +463,7 @@ def _match(m: Machine, node: ast.Match) -> int:
 
 
 def _assert(m: Machine, node: ast.Assert) -> int:
-    evaluate(m, node.test)
+    effects.read_as_bool(m, evaluate(m, node.test), node.test)
     return ON
 
 

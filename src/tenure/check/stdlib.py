@@ -190,11 +190,31 @@ def run_in_thread(m: Machine, function: Value, args: list[Value], node: ast.AST)
         m.world["thread"] = before
     if outside in ("no_grad", "inference"):
         graph = next((t for t in tensors(made) if t.graph), None)
-        found = graph.born if graph is not None else None
+        found = graph.born if graph is not None else thread.get("graph")
         if found is not None:
             m.tell("grad mode lost", [("use", m.spot(node)), ("birth", found)], mode=outside)
     runs = m.world.setdefault("threads", {}).setdefault(id(getattr(best(function), "node", function)), [])
     runs.append((thread.get("writes", []), m.spot(node), bool(m.loops)))
+
+
+def _collected(m: Machine) -> Value:
+    m.world.setdefault("collections", []).append((m.clock, m.frame))
+    return Num()
+
+
+def _in_thread(m: Machine, args: list[Value], node: ast.AST) -> Value:
+    if args:
+        run_in_thread(m, args[0], args[1:], node)
+    return m.unknown(node)
+
+
+def _weak(m: Machine, args: list[Value], node: ast.AST) -> Value:
+    """A weak reference to something that nothing else holds is dead at once."""
+    value = best(args[0]) if args else None
+    temporary = isinstance(node, ast.Call) and node.args and isinstance(node.args[0], (ast.Call, ast.BinOp))
+    if temporary and isinstance(value, Tensor) and value.fw is not None and "param" not in value.flags:
+        m.tell("address as key", [("holder", m.spot(node)), ("birth", value.born)], how="weakref")
+    return m.unknown(node)
 
 
 _CALLS: dict[str, Any] = {
@@ -215,7 +235,9 @@ _CALLS: dict[str, Any] = {
     "threading.RLock": lambda m, args, kwargs, node: m.obj("lock", node),
     "concurrent.futures.ThreadPoolExecutor": lambda m, args, kwargs, node: m.obj("pool", node),
     "multiprocessing.pool.ThreadPool": lambda m, args, kwargs, node: m.obj("pool", node),
-    "gc.collect": lambda m, args, kwargs, node: Num(),
+    "gc.collect": lambda m, args, kwargs, node: _collected(m),
+    "asyncio.to_thread": lambda m, args, kwargs, node: _in_thread(m, args, node),
+    "weakref.ref": lambda m, args, kwargs, node: _weak(m, args, node),
     "contextlib.nullcontext": lambda m, args, kwargs, node: m.obj("context", node),
     "contextlib.suppress": lambda m, args, kwargs, node: m.obj("context", node),
     "contextlib.contextmanager": lambda m, args, kwargs, node: args[0] if args else NONE,
@@ -250,6 +272,10 @@ def object_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: 
         return _keep(m, args)
     if owner.kind == "numpy rng":
         return m.tensor("np", node)
+    if name in ("_replace", "replace") and owner.cls is not None and kwargs and not args:
+        twin = m.obj(owner.kind, node, owner.cls)
+        twin.attrs = {**owner.attrs, **kwargs}
+        return twin
     if owner.kind == "exception" and name == "with_traceback":
         made = m.obj("exception", node)
         made.state["tensors"] = False

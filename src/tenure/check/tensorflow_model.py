@@ -144,6 +144,9 @@ def keras_call(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value
         if any("keras" in one.flags for one in inputs):
             made.flags = frozenset({"keras"})
         return made
+    traced = any(t.framework == "tf" and t.kind == "function" for t in m.traces)
+    if traced and not m.conditions and not m.ifs and (".layers." in name or ".optimizers." in name) and last[:1].isupper():
+        m.world.setdefault("variables in trace", []).append(m.spot(node))
     if ".layers." in name or last in ("Model", "Sequential"):
         return m.obj(name, node)
     effects.escape(m, [*args, *kwargs.values()], node)
@@ -182,7 +185,7 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
         return m.tensor("np", node)
     if "keras" in owner.flags and name in ("numpy", "eval"):
         m.tell("keras symbolic", [("use", m.spot(node)), ("birth", owner.born)], how=f".{name}()")
-    if name == "eval":
+    if name in ("eval", "run") and (name == "eval" or owner.place is not None):
         return sessions.evaluated(m, owner, args, kwargs, node)
     if name in ("set_shape", "get_shape"):
         return Num()
@@ -234,12 +237,19 @@ def object_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: 
 
 def _follow_steps(m: Machine, owner: Obj, node: ast.AST) -> None:
     """`fit` traces the model's own steps."""
-    if any("run_eagerly" in part for part in m.frame.module.lines[:0]):
-        return
-    for name in ("train_step", "test_step", "predict_step", "call"):
-        found = owner.cls.find(name) if owner.cls else None
-        if isinstance(found, Func) and name != "call":
+    own = [owner.cls.find(name) if owner.cls else None for name in ("train_step", "test_step", "predict_step")]
+    for found in own:
+        if isinstance(found, Func):
             follow_step(m, owner, found, node)
+    called = owner.cls.find("call") if owner.cls else None
+    if isinstance(called, Func) and not isinstance(own[0], Func):
+        from tenure.check.calls import call_function
+
+        trace = Trace("keras", f"{owner.kind}.call", "keras", m.spot(called.node))
+        with tracing(m, trace):
+            given = transforms.assumed(m, trace, node)
+            given.fw = "tf"
+            call_function(m, called.bind(owner), [given], {}, node)
 
 
 def follow_step(m: Machine, owner: Obj, function: Func, node: ast.AST) -> None:
@@ -260,6 +270,10 @@ def _tape_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: d
             m.tell("tape used again", [("use", m.spot(node)), ("end", used), ("birth", owner.born)])
         if not inside_:
             m.put(owner.state, "used", m.spot(node))
+        ended = owner.state.get("ended at")
+        for one in tensors(args[0]) if args else ():
+            if ended is not None and not m.traces and one.fw == "tf" and one.node is not None and one.node.state.get("at", 0) > ended:
+                m.tell("outside tape", [("use", m.spot(node)), ("birth", one.born), ("end", owner.born)])
         sources = best(args[1]) if len(args) > 1 else best(kwargs.get("sources", NONE))
         parents = tensors(args[0]) if args else []
         if isinstance(sources, Seq):

@@ -48,12 +48,13 @@ def backward_call(m: Machine, owner: Value, args: list[Value], kwargs: dict[str,
     target: Value = owner
     first = best(args[0]) if args else None
     if isinstance(owner, Tensor) and owner.fw is None and isinstance(first, Tensor) and "gradient" not in kwargs and owner.node is None:
-        target = first  # engine.backward(loss)
+        target = args[0]  # engine.backward(loss)
     named = dict(kwargs)
     for name, value in zip(("gradient", "retain_graph", "create_graph"), args if target is owner else args[1:], strict=False):
         named.setdefault(name, value)
     autograd.backward(m, target, node, named, inputs=None)
-    m.world["backward at"] = m.clock
+    if m.loops:
+        m.world.setdefault("backward in loop", m.spot(node))
     for module in m.world.get("reset modules", ()):
         m.put(module.state, "grads reset", None)
         known = module.state.get("parameter")
@@ -61,8 +62,6 @@ def backward_call(m: Machine, owner: Value, args: list[Value], kwargs: dict[str,
             m.put(known.state, "reset", None)
             if known.state.get("grad value") is NONE:
                 m.put(known.state, "grad value", None)
-    for loop in m.loops:
-        m.world.setdefault("backward loops", set()).add(loop.uid)
     if autograd.flag(named.get("create_graph")):
         m.world.setdefault("created graphs", []).append((m.spot(node), m.clock, bool(m.loops)))
     return NONE
@@ -114,6 +113,7 @@ def _module(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[s
         made.trace = next((t.trace for t in inputs if t.trace is not None), made.trace)
         return made
     made_obj = m.obj(name, node)
+    made_obj.state["inplace"] = autograd.flag(kwargs.get("inplace"))
     children = list(args)
     if len(args) == 1 and isinstance(best(args[0]), Seq) and name.endswith(("Sequential", "ModuleList")):
         children = list(best(args[0]).items)  # type: ignore[attr-defined]
@@ -216,6 +216,8 @@ def call_object(m: Machine, owner: Obj, args: list[Value], kwargs: dict[str, Val
     inputs = [t for value in (*args, *kwargs.values()) for t in tensors(value)]
     for one in inputs:
         effects.use(m, one, node)
+    if owner.state.get("inplace") and inputs:
+        effects.written(m, inputs[0], node, f"{last}(inplace=True)", [])
     weightless = any(part in last for part in _PLAIN_MODULES)
     recurrent = any(last.startswith(part) for part in _RECURRENT)
     from tenure.check.frameworks import result
@@ -224,6 +226,11 @@ def call_object(m: Machine, owner: Obj, args: list[Value], kwargs: dict[str, Val
     made = result(m, "torch", inputs, node, last, saves=saves)
     if not weightless and m.grad[-1] == "grad" and not owner.state.get("frozen"):
         made.graph = True
+        if (thread := m.world.get("thread")) is not None:
+            thread.setdefault("graph", made.born)
+        for one in inputs:
+            if "inference" in one.flags:
+                m.tell("inference in autograd", [("use", m.spot(node)), ("birth", one.born)])
         if made.node is None:
             above = tuple(p.node for p in inputs if p.node is not None)
             made.node = Node(last, made.born, above, m.turn())

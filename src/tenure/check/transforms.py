@@ -239,6 +239,10 @@ def concrete(m: Machine, value: Value, framework: str, node: ast.AST, depth: int
         made_map.attrs = {k: concrete(m, one, framework, node, depth + 1) for k, one in value.attrs.items()}
         made_map.rest = concrete(m, value.rest, framework, node, depth + 1) if value.rest is not None else None
         return made_map
+    if isinstance(value, Obj) and value.cls is not None and framework == "jax" and depth < 4 and m.traces not in (value.traces,):
+        twin = m.obj(value.kind, node, value.cls)
+        twin.attrs = {key: concrete(m, one, framework, node, depth + 1) for key, one in value.attrs.items()}
+        return twin
     if isinstance(value, (Num, Const)) and not (isinstance(value, Const) and value.value is None):
         return m.tensor(framework, node)
     return value

@@ -67,6 +67,10 @@ def end(m: Machine, value: Value, cause: str, node: ast.AST) -> None:
 def donated(m: Machine, value: Value, node: ast.AST) -> None:
     """The arrays in a value are given to a compiled call."""
     seen: set[int] = set()
+    for part in options(value):
+        if isinstance(part, Obj) and part.cls is not None:
+            for inner in part.attrs.values():
+                donated(m, inner, node)
     for one in tensors(value):
         if id(one.store) not in seen:
             seen.add(id(one.store))

@@ -95,3 +95,9 @@ def in_source(found: Found) -> Iterator[Finding]:
             seen.places(),
             fix=Fix("keep the gradients, or numbers made of them, and let the tape go"),
         )
+    for seen in found.of("outside tape"):
+        yield FAULT.finding(
+            "this was computed after the tape had ended: its gradient is None",
+            seen.places(),
+            fix=Fix("compute the loss inside the `with` block of the tape"),
+        )

@@ -50,3 +50,10 @@ def in_source(found: Found) -> Iterator[Finding]:
             reason="zero_grad() sets gradients to None since torch 2.0; the next backward pass makes new ones.",
             fix=Fix("read it before the reset, or use zero_grad(set_to_none=False)", edits=edits),
         )
+    for seen in found.of("gradient never reset"):
+        yield FAULT.finding(
+            "gradients are added up over all turns of this loop: nobody resets them",
+            seen.places(),
+            reason="backward() adds to .grad. Without zero_grad() each step uses the sum of all turns so far.",
+            fix=Fix("call optimizer.zero_grad() in every turn"),
+        )

@@ -53,6 +53,13 @@ def in_run(leak: Leak) -> Finding | None:
     )
 
 
+_HELD = {
+    "hook": "a hook that refers to it",
+    "bound method": "a bound method of its own",
+    "object": "an object that refers back to it",
+}
+
+
 def in_source(found: Found) -> Iterator[Finding]:
     """A module or tensor refers to itself."""
     for seen in found.of("tensor hook cycle"):
@@ -63,10 +70,10 @@ def in_source(found: Found) -> Iterator[Finding]:
             fix=Fix("let the hook hold a number, or a detached tensor"),
         )
     for seen in found.of("cycle"):
-        what = "a hook that refers to it" if seen.data["how"] == "hook" else "a bound method of its own"
+        what = _HELD[seen.data["how"]]
         yield FAULT.finding(
-            f"each of these modules holds {what}, so none ends before the garbage collector runs",
+            f"each of these objects holds {what}, so none ends before the garbage collector runs",
             seen.places(),
-            reason="A module in a reference cycle keeps its weights until then.",
+            reason="What is in a reference cycle keeps its tensors until then.",
             fix=Fix("look the method up where it is called; hook with a weak reference"),
         )

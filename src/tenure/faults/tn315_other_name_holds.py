@@ -16,6 +16,25 @@ Right:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from tenure.faults.base import Fault
+from tenure.findings import Fix
+
+if TYPE_CHECKING:
+    from tenure.check.facts import Found
+    from tenure.findings import Finding
 
 FAULT = Fault("TN315", "other-name-holds", __doc__)
+
+
+def in_source(found: Found) -> Iterator[Finding]:
+    """A name is deleted and memory collected, while another name holds the same bytes and is never used again."""
+    for seen in found.of("still held"):
+        name, other = seen.data["name"], seen.data["other"]
+        yield FAULT.finding(
+            f"this frees nothing: `{other}` still holds what `{name}` was",
+            seen.places(),
+            fix=Fix(f"delete both: del {name}, {other}"),
+        )

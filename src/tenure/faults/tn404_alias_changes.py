@@ -28,6 +28,12 @@ def in_source(found: Found) -> Iterator[Finding]:
                     "keep a copy: copy.deepcopy(model.state_dict())", safe=True, edits=seen.replace("birth", node, text)
                 ),
             )
+        elif seen.data["how"] == "model":
+            yield FAULT.finding(
+                "this is another name for the model that is being trained, not a copy of it",
+                seen.places(),
+                fix=Fix("keep a copy: copy.deepcopy(model)"),
+            )
         else:
             node = seen.node("birth")
             yield FAULT.finding(
