@@ -41,11 +41,21 @@ class Graphs:
     @cached_property
     def is_graph_mode(self) -> bool:
         """Whether the program builds graphs by itself, instead of running eagerly."""
+        fetched = self._fetched()
+        if fetched:
+            return not any(kind.startswith(("Eager", "ResourceVariable")) for kind in fetched)
         calls = (
             source.calls(*_SWITCHES, "as_default", "placeholder", "import_graph_def") for source in self.raised.sources
         )
         old_import = any("tensorflow.compat.v1" in line for s in self.raised.sources for line in s.lines[:80])
         return any(calls) or old_import or self._live_graph()
+
+    def _fetched(self) -> set[str]:
+        """The kinds of what the failing session was to run, where its frame is at hand."""
+        for frame in self.raised.frames:
+            if frame.file.endswith("session.py") and "fetches" in frame.values:
+                return {type(item).__name__ for _, item in values.items("fetches", frame.values["fetches"])}
+        return set()
 
     def _live_graph(self) -> bool:
         for frame in self.raised.user[-2:]:

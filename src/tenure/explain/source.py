@@ -191,8 +191,8 @@ def first_line(node: ast.AST) -> int:
 
 def last_line(node: ast.AST) -> int:
     """Where it ends."""
-    line: int = getattr(node, "end_lineno", None) or getattr(node, "lineno", 1)
-    return line
+    line: int | None = getattr(node, "end_lineno", None)
+    return line or first_line(node)
 
 
 def names_in(node: ast.AST | None) -> set[str]:

@@ -52,6 +52,11 @@ def lookup(frame: Frame, name: str) -> Any:
     return value
 
 
+def items(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """What plain containers hold, each with its path; a value that is none, itself."""
+    return ((name, item) for name, item in _inside(path, value, 2) if type(item) not in (dict, list, tuple))
+
+
 def _is_tensor(value: Any) -> bool:
     kind = type(value)
     # A class of a metaclass that answers for itself could do anything when it is looked up.

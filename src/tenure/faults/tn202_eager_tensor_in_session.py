@@ -17,6 +17,8 @@ FAULT = Fault("TN202", "eager-tensor-in-session", __doc__)
 
 _EMPTY = r"The Session graph is empty"
 _OTHER = (
+    r"Tensor\.\w+ is undefined when eager execution is enabled|eval is not supported when eager execution is enabled"
+    r"|should be a function when eager execution is enabled|"
     r"Attempting to capture an EagerTensor without building a function"
     r"|Fetch argument .*(?:EagerTensor|numpy=).*has invalid type|Tensors? .*EagerTensor.*(?:not an element|is not supported)"
     r"|The value of a feed cannot be a tf\.Tensor object|Cannot use an eager tensor"

@@ -19,8 +19,11 @@ FAULT = Fault("TN402", "name-missing", __doc__)
 def in_exception(raised: Raised) -> Finding | None:
     """A variable that was to be reused and was never made under that name."""
     said = raised.says(
-        r"Variable (?P<name>\S+) does not exist, or was not created with tf\.get_variable"
-    ) or raised.says(r"Variable (?P<name>\S+) does not exist, disallowed")
+        r"Variable (?P<name>\S+) does not exist, (?:or was not created with tf\.get_variable|disallowed)"
+    )
+    eager = raised.says(r"Variable (?P<name>\S+) did not get an initializer, so its `shape` argument must be specified")
+    if eager and raised.mentions("reuse"):
+        return _eager(raised, eager["name"])
     if not said and raised.kind != "NameMissing":
         return None
     name = f"variable `{said['name']}`" if said else "this name"
@@ -30,6 +33,20 @@ def in_exception(raised: Raised) -> Finding | None:
         reason="reuse=True only finds what get_variable() has made before, in the same graph and under the same scopes. "
         "tf.Variable() takes no part in it.",
         fix=Fix("create it first without reuse, use reuse=tf.compat.v1.AUTO_REUSE, or mend the scope's name"),
+    )
+
+
+def _eager(raised: Raised, name: str) -> Finding:
+    return FAULT.finding(
+        f"variable `{name}` was to be reused, but in a program that runs eagerly get_variable() keeps no names",
+        raised.use,
+        reason="Names of variables belong to a graph. Without one, each get_variable() makes a new variable, and reuse finds "
+        "none.",
+        fix=Fix(
+            "hand the variable itself on (return it, keep it on an object), or build both inside one "
+            "`with tf.Graph().as_default():`"
+        ),
+        certain=False,
     )
 
 

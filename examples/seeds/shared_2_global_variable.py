@@ -1,0 +1,38 @@
+"""A tf.Variable in a global is made by one function and read by another.
+
+Claim: it works, with care for threads.
+
+What happens: it works. True, as long as it is not made inside a traced function on a later call.
+"""
+
+import tensorflow as tf
+
+TENURE = None
+
+
+shared = None
+
+
+def make():
+    global shared
+    shared = tf.Variable([7.0, 8.0])
+
+
+def asked():
+    make()
+    return shared.numpy().tolist()
+
+
+def make_once():
+    return tf.Variable([7.0, 8.0])
+
+
+def repaired():
+    # Without a global: whoever needs the variable is given it.
+    variable = make_once()
+    return variable.numpy().tolist()
+
+
+if __name__ == "__main__":
+    repaired()
+    asked()
