@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tenure.findings import Finding
@@ -17,8 +18,19 @@ if TYPE_CHECKING:
     from tenure.analysis.scan import Scan
 
 
-def load(path: str | PathLike[str]) -> Trace:
-    """Open a trace: its folder, or the stream of one process. Raises `TraceError` for what is none, or is damaged."""
+def load(path: str | PathLike[str], *, cluster: bool = False) -> Trace:
+    """Open a trace: its folder, or the stream of one process. Raises `TraceError` for what is none, or is damaged.
+
+    With `cluster`, its streams are read and scanned by the Ray cluster that this process belongs to; the folder must be
+    at the same place on all its nodes. The analyses say the same.
+    """
+    if cluster:
+        from tenure.analysis.cluster import ClusterScan
+
+        scanned = ClusterScan(Path(path))
+        trace = Trace(Path(path), {}, scanned.streams, scanned.notes)
+        trace.__dict__["scanned"] = scanned
+        return trace
     found = reader.load(path)
     return Trace(found.path, found.meta, found.streams, found.notes)
 
@@ -28,6 +40,14 @@ class Trace(reader.Recorded):
 
     The first analysis goes over all events once; the others use what it found.
     """
+
+    @cached_property
+    def _peaks(self) -> dict[str | None, Peak | None]:
+        return {}
+
+    @cached_property
+    def _drags(self) -> dict[str | None, Drag | None]:
+        return {}
 
     @cached_property
     def scanned(self) -> Scan:
@@ -43,7 +63,9 @@ class Trace(reader.Recorded):
         """
         from tenure.analysis.peak import peak
 
-        return peak(self.scanned, device)
+        if device not in self._peaks:
+            self._peaks[device] = peak(self.scanned, device)
+        return self._peaks[device]
 
     def drag(self, device: str | None = None) -> Drag | None:
         """What was held past its last use: bytes x time by line, and which `del` would have lowered the peak by how much.
@@ -52,7 +74,9 @@ class Trace(reader.Recorded):
         """
         from tenure.analysis.drag import drag
 
-        return drag(self.scanned, device)
+        if device not in self._drags:
+            self._drags[device] = drag(self.scanned, device)
+        return self._drags[device]
 
     def diff(
         self, other: Trace | None = None, *, at: Moment = None, to: Moment = None, device: str | None = None

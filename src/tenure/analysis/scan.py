@@ -25,7 +25,7 @@ NEVER = (1 << 63) - 1
 _MAPPED = ("event", "device", "site", "kind", "scope")
 _EVENTS = {"birth": 0, "use": 1, "end": 2, "kind": 3, "step": 5}
 _OTHER = 4
-_BINS = 1 << 20
+_BINS = 1 << 17
 _LONG = 64  # batches: what lives longer is noted by itself
 _WINDOW = 1_500_000  # µs: rows come late by less, or all is done once more with more patience
 _KEPT = 32  # places to begin from, a process
@@ -166,10 +166,16 @@ class Scan:
 
         parts = []
         for source in self.sources if sources is None else sources:
-            told = self.core.alive(self.state, source.at) if moment is None else self._alive_at(source, moment)
-            part = table(told)
+            part = table(self.lives(source, moment))
             parts.append(part.append_column("process", pa.array([source.at] * len(part), pa.uint32())))
         return pa.concat_tables(parts)
+
+    def lives(self, source: Source, moment: int | None) -> dict[str, bytes]:
+        """The lives of one stream at a moment, as columns."""
+        if moment is not None:
+            return self._alive_at(source, moment)
+        told: dict[str, bytes] = self.core.alive(self.state, source.at)
+        return told
 
     def _alive_at(self, source: Source, moment: int) -> dict[str, bytes]:
         """Begin before the moment, and go on until nobody's fate is open but that of those who lived long."""
@@ -238,22 +244,22 @@ def _arrow(columns: dict[str, tuple[bytes, str]]) -> Any:
     return pa.table(arrays)
 
 
-def scan(streams: Sequence[Stream]) -> Scan:
-    """Go over all events of these streams once."""
+def scan(streams: Sequence[Stream], bins: int | None = None) -> Scan:
+    """Go over all events of these streams once; the curve has at most so many parts."""
     window = _WINDOW
     while True:
-        found = _scan(tuple(streams), window)
+        found = _scan(tuple(streams), window, bins or _BINS)
         if not found.facts[4] or window == NEVER:
             return found
         window = window * 64 if window < _WINDOW * 64 else NEVER
 
 
-def _scan(streams: tuple[Stream, ...], window: int) -> Scan:
+def _scan(streams: tuple[Stream, ...], window: int, bins: int) -> Scan:
     core = engine()
     vocabulary = Vocabulary()
     sources = tuple(Source(at, stream, vocabulary) for at, stream in enumerate(streams))
     columns = COLUMNS if vocabulary.words.get("scope") else COLUMNS[:-1]
-    state = core.scan(_BINS, -1, len(sources) > 1)
+    state = core.scan(bins, -1, len(sources) > 1)
     kept = {source.at: _Kept() for source in sources}
     times = dict.fromkeys((source.at for source in sources), -1)
     for source, chunk in _in_time(sources, columns, times):

@@ -43,8 +43,8 @@ class Summary:
     notes: tuple[str, ...]
 
 
-def summary(trace: Recorded, found: Scan | None = None) -> Summary:
-    """The whole trace in one pass over its events; none, if it was scanned before."""
+def summary(trace: Recorded, found: Scan | None = None, top: Peak | None = None) -> Summary:
+    """The whole trace in one pass over its events; none, if it was scanned, and its peak found, before."""
     found = found or scan(trace.streams)
     first, last, births, total, _ = found.facts
     known = first <= last
@@ -63,7 +63,7 @@ def summary(trace: Recorded, found: Scan | None = None) -> Summary:
         bytes=total,
         left=Amount("alive at the end", sum(left), len(left)),
         curve=_curve(found, first, last) if known else (),
-        peak=peak(found),
+        peak=top or peak(found),
         notes=(*trace.notes, *troubles(found)),
     )
 

@@ -32,9 +32,9 @@ def run(options: argparse.Namespace) -> int:
     trace = load(options.trace)
     findings = trace.findings()
     if options.format == "json":
-        sys.stdout.write(report.as_json(summary(trace, trace.scanned), findings) + "\n")
+        sys.stdout.write(report.as_json(summary(trace, trace.scanned, trace.peak()), findings) + "\n")
     elif options.format == "full":
-        report.write(summary(trace, trace.scanned), sys.stdout, findings)
+        report.write(summary(trace, trace.scanned, trace.peak()), sys.stdout, findings)
     else:
         sys.stdout.write(formats.FORMATS[options.format](findings))
     return 1 if any(report.is_fault(finding) for finding in findings) else 0

@@ -18,6 +18,7 @@ _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
 _LARGEST_HEADER = 1 << 24
 # Batches are written every 100 ms: none comes near this.
 _LARGEST_BODY = 1 << 30
+_LENGTH = struct.Struct("<q").unpack_from
 
 
 class Broken(Exception):
@@ -156,9 +157,10 @@ def _check(body: bytes, header: _Header, at: int) -> None:
     for offset, length in header.buffers:
         if not (0 <= offset <= header.body and 0 <= length <= header.body - offset):
             raise Broken(at, "a buffer that lies outside of its message")
-        unpacked = length
         if header.packed and length >= 8:
-            unpacked = max(length, int.from_bytes(body[offset : offset + 8], "little", signed=True))
-        total += unpacked
+            unpacked = _LENGTH(body, offset)[0]
+            total += max(length, unpacked)
+        else:
+            total += length
     if total > _LARGEST_BODY or not 0 <= header.rows <= _LARGEST_BODY:
         raise Broken(at, f"a batch that claims {header.rows:,} rows and to unpack to {total:,} bytes")

@@ -38,7 +38,7 @@ def load(path: str | PathLike[str]) -> Recorded:
     """Open a trace: its folder, or the stream of one process. Raises `TraceError` for what is none, or is damaged."""
     place = Path(path)
     try:
-        files = _files(place)
+        files = files_of(place)
     except TraceError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a path with a null byte
@@ -48,10 +48,11 @@ def load(path: str | PathLike[str]) -> Recorded:
     streams = [stream for file in files if (stream := open_stream(file, notes)) is not None]
     if not streams:
         raise TraceError(f"{place} holds no events: its process ended before it could write any; record anew")
-    return Recorded(place, meta, _numbered(streams), notes)
+    return Recorded(place, meta, numbered(streams), notes)
 
 
-def _files(place: Path) -> list[Path]:
+def files_of(place: Path) -> list[Path]:
+    """The streams of a trace."""
     if not place.exists():
         raise TraceError(f"{place} does not exist; name the folder of a trace")
     if not place.is_dir():
@@ -84,7 +85,7 @@ def _meta(path: Path, notes: list[str]) -> dict[str, Any]:
     return found
 
 
-def _numbered(streams: Sequence[Stream]) -> list[Stream]:
+def numbered(streams: Sequence[Stream]) -> list[Stream]:
     """The streams with numbers of their own; one that is there twice is a copy.
 
     Programs that follow each other by exec have one pid, and so may processes of two machines.

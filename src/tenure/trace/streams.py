@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -135,12 +136,19 @@ def _opened(path: Path, file: BinaryIO, notes: list[str]) -> Stream | None:
     size = path.stat().st_size
     sums = path.with_suffix(".sums")
     summed = sums.exists() and (sums.stat().st_size > 0 or size == 0)
-    proven = _proven(path, file, size, sums) if summed else size
+    lines = _summed(path, size, sums) if summed else []
+    proven = (lines[-1][0] if lines else 0) if summed else size
     if proven == 0:
         notes.append(f"{path.name} holds no whole batch: its process ended before it could write one")
         return None
     try:
-        seen = messages.walk(file, proven)
+        # The sums are proven in a thread meanwhile. What they say comes first.
+        with ThreadPoolExecutor(1, "tenure-sums") as pool:
+            proof = pool.submit(_prove, path, lines, sums)
+            try:
+                seen = messages.walk(file, proven)
+            finally:
+                proof.result()
     except messages.Broken as error:
         raise TraceError(f"{path} is damaged at byte {error.at:,}: {error}; {_AGAIN}") from error
     if seen.end == 0:
@@ -164,20 +172,31 @@ def _note_the_end(stream: Stream, seen: messages.Walk, size: int, notes: list[st
         notes.append(f"process {stream.process.pid} did not end its stream: it was killed, or still runs{tail}")
 
 
-def _proven(path: Path, file: BinaryIO, size: int, sums: Path) -> int:
-    """How many bytes have a sum that is right; a sum that is wrong is damage."""
-    done = crc = 0
+def _summed(path: Path, size: int, sums: Path) -> list[tuple[int, int]]:
+    """The ends of batches and the sums up to them, as far as they are whole."""
+    found: list[tuple[int, int]] = []
     with sums.open("rb") as lines:
         for number, (end, expected) in enumerate(_sums(sums, lines), 1):
-            if end <= done and number > 1:
+            done = found[-1][0] if found else -1
+            if end <= done:
                 raise TraceError(
                     f"{sums} is damaged in line {number}: byte {end:,} after byte {done:,}; {_without(sums)}"
                 )
             if end > size:
+                _prove(path, found, sums)  # what is wrong before is the first thing to say
                 raise TraceError(
                     f"{path} is cut off: it ends at byte {size:,}, but {end:,} were written; "
                     f"{_AGAIN}, or {_without(sums)}"
                 )
+            found.append((end, expected))
+    return found
+
+
+def _prove(path: Path, summed: Sequence[tuple[int, int]], sums: Path) -> None:
+    """A sum that is wrong is damage."""
+    done = crc = 0
+    with path.open("rb", buffering=0) as file:
+        for number, (end, expected) in enumerate(summed, 1):
             crc = _crc(file, done, end, crc)
             if crc != expected:
                 raise TraceError(
@@ -185,7 +204,6 @@ def _proven(path: Path, file: BinaryIO, size: int, sums: Path) -> int:
                     f"their sum does not match {sums.name}, line {number}; {_AGAIN}, or {_without(sums)}"
                 )
             done = end
-    return done
 
 
 def _without(sums: Path) -> str:
