@@ -1,4 +1,37 @@
-"""A value made inside a traced function (tf.function, jit, grad, vmap) is used outside of it."""
+"""A value made inside a traced function (tf.function, jit, grad, vmap) is used outside of it.
+
+What happens: TensorFlow: TypeError or InaccessibleTensorError, "is out of scope and cannot be used here". JAX:
+UnexpectedTracerError.
+
+Why: A traced function runs its Python code once, to record operations. The values in it are symbolic, and end with the
+trace. What is kept on the side, in an attribute, a list, a global, is such a value. A tensor made by eager code is
+another thing: it lives as long as something refers to it.
+
+Wrong:
+
+    import tensorflow as tf
+
+    norms = []
+
+    @tf.function
+    def step(x):
+        norms.append(tf.norm(x))
+        return x * 2
+
+    step(tf.ones(3))
+    print(tf.add(norms[0], 1.0))
+
+Right:
+
+    import tensorflow as tf
+
+    @tf.function
+    def step(x):
+        return x * 2, tf.norm(x)
+
+    doubled, norm = step(tf.ones(3))
+    print(tf.add(norm, 1.0))
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,37 @@
-"""A value made inside a control-flow body (cond, while_loop, scan, map_fn, Dataset.map) is used outside of it."""
+"""A value made inside a control-flow body (cond, while_loop, scan, map_fn, Dataset.map) is used outside of it.
+
+What happens: The same errors as TN101, or AutoGraph's "must also be initialized in the else branch".
+
+Why: Branches and loop bodies (tf.cond, tf.while_loop, map_fn, Dataset.map, lax.cond, lax.scan, an `if` or `for` under
+AutoGraph) are traced as functions of their own. Only what they return comes out.
+
+Wrong:
+
+    import jax
+    import jax.numpy as jnp
+
+    seen = []
+
+    def body(carry, x):
+        carry = carry * 0.9 + x
+        seen.append(carry)
+        return carry, None
+
+    jax.lax.scan(body, 0.0, jnp.arange(3.0))
+    print(seen[-1] + 1.0)
+
+Right:
+
+    import jax
+    import jax.numpy as jnp
+
+    def body(carry, x):
+        carry = carry * 0.9 + x
+        return carry, carry
+
+    last, seen = jax.lax.scan(body, 0.0, jnp.arange(3.0))
+    print(seen[-1] + 1.0)
+"""
 
 from __future__ import annotations
 

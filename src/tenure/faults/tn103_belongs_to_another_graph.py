@@ -1,4 +1,32 @@
-"""A tensor is used in a graph that is not its own."""
+"""A tensor is used in a graph that is not its own.
+
+What happens: ValueError "must be from the same graph", "is not an element of this graph", or RuntimeError "The Session
+graph is empty" in another thread.
+
+Why: A tensor belongs to the graph that was the default one when it was built, and only sessions of that graph can run
+it. The default graph is the thread's own: a new thread has another, empty one.
+
+Wrong:
+
+    import tensorflow as tf
+
+    first, second = tf.Graph(), tf.Graph()
+    with first.as_default():
+        x = tf.constant(1.0, name="x")
+    with second.as_default():
+        y = x + tf.constant(2.0)
+
+Right:
+
+    import tensorflow as tf
+
+    graph = tf.Graph()
+    with graph.as_default():
+        x = tf.constant(1.0, name="x")
+        y = x + tf.constant(2.0)
+    with tf.compat.v1.Session(graph=graph) as session:
+        print(session.run(y))
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,38 @@
-"""A tensor is used after the graph that it belongs to was reset."""
+"""A tensor is used after the graph that it belongs to was reset.
+
+What happens: The errors of TN103, for tensors that worked before reset_default_graph() or Keras' clear_session().
+
+Why: The reset puts a new graph in the place of the default one. It frees nothing that the program still has: old
+tensors keep their old graph alive, and fit no new session.
+
+Wrong:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    def build():
+        return v1.placeholder(tf.float32, name="x") * 2.0
+
+    with tf.Graph().as_default():
+        doubled = build()
+    v1.reset_default_graph()
+    with v1.Session() as session:
+        session.run(doubled)
+
+Right:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    def build():
+        return tf.constant(3.0, name="x") * 2.0
+
+    v1.reset_default_graph()
+    with tf.Graph().as_default():
+        doubled = build()
+        with v1.Session() as session:
+            print(session.run(doubled))
+"""
 
 from __future__ import annotations
 

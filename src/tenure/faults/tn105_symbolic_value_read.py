@@ -1,4 +1,35 @@
-"""A symbolic value, which stands for a number to come, is read as a number now."""
+"""A symbolic value, which stands for a number to come, is read as a number now.
+
+What happens: AttributeError 'SymbolicTensor' object has no attribute 'numpy', NotImplementedError "Cannot convert a
+symbolic tf.Tensor", JAX's TracerBoolConversionError, TracerArrayConversionError, ConcretizationTypeError.
+
+Why: While a function is traced its arguments stand for values that come later. `if`, float(), range() and NumPy need
+the value now.
+
+Wrong:
+
+    import jax
+    import jax.numpy as jnp
+
+    @jax.jit
+    def clip(x):
+        if x.sum() > 1.0:
+            return x / x.sum()
+        return x
+
+    clip(jnp.ones(3))
+
+Right:
+
+    import jax
+    import jax.numpy as jnp
+
+    @jax.jit
+    def clip(x):
+        return jnp.where(x.sum() > 1.0, x / x.sum(), x)
+
+    print(clip(jnp.ones(3)))
+"""
 
 from __future__ import annotations
 

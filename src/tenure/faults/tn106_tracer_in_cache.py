@@ -1,4 +1,45 @@
-"""A tracer is kept by a cache, a default or a generator, and given out in a later trace."""
+"""A tracer is kept by a cache, a default or a generator, and given out in a later trace.
+
+What happens: The errors of TN101, often in a second call or a second function, far from the first.
+
+Why: A cache, a default argument or a generator keeps what the first call made. If that call was traced, it keeps a
+tracer, and gives it to calls that are not, or to another trace.
+
+Wrong:
+
+    import functools
+    import jax
+    import jax.numpy as jnp
+
+    @functools.cache
+    def mask(n):
+        return jnp.tril(jnp.ones((n, n)))
+
+    @jax.jit
+    def f(x):
+        return mask(3) @ x
+
+    f(jnp.ones(3))
+    print(mask(3) + jnp.ones(3))
+
+Right:
+
+    import functools
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    @functools.cache
+    def mask(n):
+        return np.tril(np.ones((n, n), "float32"))
+
+    @jax.jit
+    def f(x):
+        return mask(3) @ x
+
+    f(jnp.ones(3))
+    print(mask(3) + jnp.ones(3))
+"""
 
 from __future__ import annotations
 

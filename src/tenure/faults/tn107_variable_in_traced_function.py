@@ -1,4 +1,33 @@
-"""A variable is created inside a traced function, again at each trace."""
+"""A variable is created inside a traced function, again at each trace.
+
+What happens: ValueError "tf.function only supports singleton tf.Variables created on the first call".
+
+Why: A variable lives across calls. A tf.function may create it once, while it is first traced; when it is traced again,
+for another argument, another model or another optimizer, it would create a second one.
+
+Wrong:
+
+    import tensorflow as tf
+
+    @tf.function
+    def scale(x):
+        w = tf.Variable(2.0)
+        return w * x
+
+    scale(tf.ones(2))
+
+Right:
+
+    import tensorflow as tf
+
+    w = tf.Variable(2.0)
+
+    @tf.function
+    def scale(x):
+        return w * x
+
+    print(scale(tf.ones(2)))
+"""
 
 from __future__ import annotations
 

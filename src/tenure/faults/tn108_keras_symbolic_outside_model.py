@@ -1,4 +1,30 @@
-"""A Keras symbolic tensor is used outside of the model that it describes."""
+"""A Keras symbolic tensor is used outside of the model that it describes.
+
+What happens: ValueError "A KerasTensor cannot be used as input to a TensorFlow function", or "A KerasTensor is
+symbolic"; NotImplementedError for what a layer kept on itself.
+
+Why: keras.Input and layers called on it give placeholders with a shape and a type. fit() and predict() trace call() on
+such tensors too: what a layer keeps on itself there has no value.
+
+Wrong:
+
+    import keras
+    import tensorflow as tf
+
+    x = keras.Input((3,))
+    h = keras.layers.Dense(2)(x)
+    print(tf.reduce_sum(h))
+
+Right:
+
+    import keras
+    import numpy as np
+
+    x = keras.Input((3,))
+    h = keras.layers.Dense(2)(x)
+    model = keras.Model(x, keras.ops.sum(h))
+    print(model(np.ones((1, 3), "float32")))
+"""
 
 from __future__ import annotations
 

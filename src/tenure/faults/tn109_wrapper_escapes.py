@@ -1,4 +1,34 @@
-"""A functorch or fake tensor outlives the transformation that wrapped it."""
+"""A functorch or fake tensor outlives the transformation that wrapped it.
+
+What happens: RuntimeError "your tensor may have escaped from inside a function being vmapped"; TypeError about
+SymFloat; AssertionError about FakeTensors.
+
+Why: Inside torch.vmap a tensor is a wrapper for one sample; under torch.export, torch.compile and FakeTensorMode it is
+a fake one without data. Kept in a list, a cache or an attribute, it outlives the call that gave it a meaning.
+
+Wrong:
+
+    import torch
+
+    kept = []
+
+    def one(row):
+        kept.append(row * 2)
+        return row.sum()
+
+    torch.vmap(one)(torch.ones(3, 4))
+    print(kept[0] + 1)
+
+Right:
+
+    import torch
+
+    def one(row):
+        return row.sum(), row * 2
+
+    total, kept = torch.vmap(one)(torch.ones(3, 4))
+    print(kept[0] + 1)
+"""
 
 from __future__ import annotations
 

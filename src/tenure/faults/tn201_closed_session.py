@@ -1,4 +1,32 @@
-"""A session is used after it was closed."""
+"""A session is used after it was closed.
+
+What happens: RuntimeError "Attempted to use a closed Session."
+
+Why: Leaving the `with` block, or close(), ends a session for everybody who has it. The tensors are not gone: they
+belong to the graph, and another session can run them. The values of variables are: they lived in the session.
+
+Wrong:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    with tf.Graph().as_default():
+        total = tf.constant(1.0) + 2.0
+        with v1.Session() as session:
+            session.run(total)
+        print(session.run(total))
+
+Right:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    with tf.Graph().as_default():
+        total = tf.constant(1.0) + 2.0
+        with v1.Session() as session:
+            session.run(total)
+            print(session.run(total))
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,26 @@
-"""An eager tensor is fetched from a graph session, whose graph does not know it."""
+"""An eager tensor is fetched from a graph session, whose graph does not know it.
+
+What happens: RuntimeError "The Session graph is empty", or AttributeError "Tensor.graph is undefined when eager
+execution is enabled".
+
+Why: TensorFlow 2 runs operations at once. A session runs a graph, and nothing was put into its graph. The tensor is
+neither out of scope nor freed; it has its value already.
+
+Wrong:
+
+    import tensorflow as tf
+
+    total = tf.constant(1.0) + 2.0
+    with tf.compat.v1.Session() as session:
+        print(session.run(total))
+
+Right:
+
+    import tensorflow as tf
+
+    total = tf.constant(1.0) + 2.0
+    print(total.numpy())
+"""
 
 from __future__ import annotations
 

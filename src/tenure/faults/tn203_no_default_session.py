@@ -1,4 +1,29 @@
-"""A graph tensor is evaluated where no session is the default."""
+"""A graph tensor is evaluated where no session is the default.
+
+What happens: ValueError "Cannot evaluate tensor using `eval()`: No default session is registered".
+
+Why: A session is the default one only inside its own `with` block, and only in that thread.
+
+Wrong:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    with tf.Graph().as_default():
+        total = tf.constant(1.0) + 2.0
+        session = v1.Session()
+        print(total.eval())
+
+Right:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    with tf.Graph().as_default():
+        total = tf.constant(1.0) + 2.0
+        session = v1.Session()
+        print(total.eval(session=session))
+"""
 
 from __future__ import annotations
 

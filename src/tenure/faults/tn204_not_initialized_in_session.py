@@ -1,4 +1,32 @@
-"""A variable or iterator is read in a session that did not initialise it."""
+"""A variable or iterator is read in a session that did not initialise it.
+
+What happens: FailedPreconditionError "Could not find variable", "Attempting to use uninitialized value", "the iterator
+has not been initialized", "Table not initialized".
+
+Why: The graph describes a variable; its value lives in a session. It begins when the initializer runs there, and ends
+with that session.
+
+Wrong:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    with tf.Graph().as_default():
+        w = v1.get_variable("w", [2])
+        with v1.Session() as session:
+            print(session.run(w * 2.0))
+
+Right:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    with tf.Graph().as_default():
+        w = v1.get_variable("w", [2])
+        with v1.Session() as session:
+            session.run(v1.global_variables_initializer())
+            print(session.run(w * 2.0))
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,28 @@
-"""A tensor is used after a scope or dispose ended it."""
+"""A tensor is used after a scope or dispose ended it.
+
+What happens: TensorReleased, tenure's own error: what the tensor was, where it was born, ended and used.
+
+Why: A scope ends what was born in it and does not leave it; dispose() ends what it is given. The handle keeps its shape
+and type, the bytes are gone.
+
+Wrong:
+
+    import torch
+    import tenure
+
+    with tenure.scope("step"):
+        loss = torch.ones(3) * 2
+    print(loss + 1)
+
+Right:
+
+    import torch
+    import tenure
+
+    with tenure.scope("step"):
+        loss = tenure.keep(torch.ones(3) * 2)
+    print(loss + 1)
+"""
 
 from __future__ import annotations
 

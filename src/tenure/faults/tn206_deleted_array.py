@@ -1,4 +1,29 @@
-"""A value is used after what it stands for was deleted."""
+"""A value is used after what it stands for was deleted.
+
+What happens: JAX: RuntimeError "Array has been deleted". TensorFlow: AttributeError on None inside a tf.function
+method, or "variables which have been deleted".
+
+Why: delete() ends an array for all who have it, and jnp.asarray, x[:], dict(tree) or astype to the same type give no
+copy. A tf.function keeps its object by a weak reference only, so that a method can outlive its object.
+
+Wrong:
+
+    import jax.numpy as jnp
+
+    weights = jnp.ones(3)
+    best = jnp.asarray(weights)
+    weights.delete()
+    print(best + 1)
+
+Right:
+
+    import jax.numpy as jnp
+
+    weights = jnp.ones(3)
+    best = jnp.copy(weights)
+    weights.delete()
+    print(best + 1)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,31 @@
-"""An array is used after it was donated to a compiled call."""
+"""An array is used after it was donated to a compiled call.
+
+What happens: RuntimeError "Array has been deleted", ValueError "Buffer has been deleted or donated", JaxRuntimeError
+"Attempt to donate the same buffer twice".
+
+Why: donate_argnums lets the result take the argument's memory: the call deletes the argument, and every alias of it.
+
+Wrong:
+
+    import jax
+    import jax.numpy as jnp
+
+    step = jax.jit(lambda w: w * 0.9, donate_argnums=0)
+    old = jnp.ones(3)
+    new = step(old)
+    print(new - old)
+
+Right:
+
+    import jax
+    import jax.numpy as jnp
+
+    step = jax.jit(lambda w: w * 0.9, donate_argnums=0)
+    old = jnp.ones(3)
+    before = jnp.copy(old)
+    new = step(old)
+    print(new - before)
+"""
 
 from __future__ import annotations
 

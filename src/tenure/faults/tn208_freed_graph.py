@@ -1,4 +1,31 @@
-"""backward runs through an autograd graph that was already freed."""
+"""backward runs through an autograd graph that was already freed.
+
+What happens: RuntimeError "Trying to backward through the graph a second time"; for torch.compile "compiled with non-
+empty donated buffers".
+
+Why: backward() frees what the graph saved, as it goes. Two losses that share a part, or a value that carries the graph
+of an earlier turn, lead the second pass into it. retain_graph=True hides that, and keeps the memory.
+
+Wrong:
+
+    import torch
+
+    w = torch.ones(3, requires_grad=True)
+    features = torch.exp(w)
+    first, second = features.sum(), (features ** 2).sum()
+    first.backward()
+    second.backward()
+
+Right:
+
+    import torch
+
+    w = torch.ones(3, requires_grad=True)
+    features = torch.exp(w)
+    first, second = features.sum(), (features ** 2).sum()
+    (first + second).backward()
+    print(w.grad)
+"""
 
 from __future__ import annotations
 

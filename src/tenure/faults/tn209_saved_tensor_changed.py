@@ -1,4 +1,30 @@
-"""A tensor that autograd saved is changed in place before backward."""
+"""A tensor that autograd saved is changed in place before backward.
+
+What happens: RuntimeError "one of the variables needed for gradient computation has been modified by an inplace
+operation", or its relatives for leaves, views and expanded tensors.
+
+Why: Autograd saves tensors, not copies. Changed in place (+=, x[i] = …, relu_(), optimizer.step() between two passes)
+they would give wrong gradients, so torch counts the changes and refuses. The error comes in backward(), the cause was
+before.
+
+Wrong:
+
+    import torch
+
+    w = torch.ones(3, requires_grad=True)
+    gate = torch.sigmoid(w)
+    gate[0] = 0.0
+    gate.sum().backward()
+
+Right:
+
+    import torch
+
+    w = torch.ones(3, requires_grad=True)
+    gate = torch.sigmoid(w) * torch.tensor([0.0, 1.0, 1.0])
+    gate.sum().backward()
+    print(w.grad)
+"""
 
 from __future__ import annotations
 

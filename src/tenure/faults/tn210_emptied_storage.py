@@ -1,4 +1,28 @@
-"""A tensor is used after its storage was emptied under it."""
+"""A tensor is used after its storage was emptied under it.
+
+What happens: RuntimeError "setStorage: … out of bounds for storage of size 0"; in other operations wrong numbers or a
+crash.
+
+Why: untyped_storage().resize_(0) gives the bytes back at once, under every tensor and view that uses them.
+
+Wrong:
+
+    import torch
+
+    weight = torch.ones(4, 4)
+    weight.untyped_storage().resize_(0)
+    print(weight.t()[1:].sum())
+
+Right:
+
+    import torch
+    import tenure
+
+    weight = torch.ones(4, 4)
+    total = weight.t()[1:].sum()
+    tenure.dispose(weight)
+    print(total)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,29 @@
-"""A gradient tape is used, or kept, past its end."""
+"""A gradient tape is used, or kept, past its end.
+
+What happens: RuntimeError "A non-persistent GradientTape can only be used to compute one set of gradients"; or
+gradients that are None.
+
+Why: A tape records what runs in its `with` block, and lets its record go with the first gradient().
+
+Wrong:
+
+    import tensorflow as tf
+
+    x = tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        square, cube = x * x, x * x * x
+    tape.gradient(square, x)
+    tape.gradient(cube, x)
+
+Right:
+
+    import tensorflow as tf
+
+    x = tf.Variable(3.0)
+    with tf.GradientTape(persistent=True) as tape:
+        square, cube = x * x, x * x * x
+    print(tape.gradient(square, x), tape.gradient(cube, x))
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,28 @@
-"""A tensor made in inference mode is used where autograd records."""
+"""A tensor made in inference mode is used where autograd records.
+
+What happens: RuntimeError "Inference tensors cannot be saved for backward", "Inplace update to inference tensor outside
+InferenceMode".
+
+Why: Tensors made under torch.inference_mode() have no version counter and no history, for good. Leaving the block does
+not change them.
+
+Wrong:
+
+    import torch
+
+    with torch.inference_mode():
+        total = torch.ones(3).sum()
+    total /= 3
+
+Right:
+
+    import torch
+
+    with torch.inference_mode():
+        total = torch.ones(3).sum().item()
+    total /= 3
+    print(total)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,26 @@
-"""The gradient of a tensor that is no leaf is read, and was never kept."""
+"""The gradient of a tensor that is no leaf is read, and was never kept.
+
+What happens: AttributeError 'NoneType' object has no attribute …, on x.grad, after a warning; ValueError "can't
+optimize a non-leaf Tensor".
+
+Why: backward() fills .grad of leaves only. .to(), .double(), reshaping and arithmetic make a new tensor, which is none.
+
+Wrong:
+
+    import torch
+
+    x = torch.ones(3, requires_grad=True).double()
+    (x ** 2).sum().backward()
+    print(x.grad.sign())
+
+Right:
+
+    import torch
+
+    x = torch.ones(3).double().requires_grad_()
+    (x ** 2).sum().backward()
+    print(x.grad.sign())
+"""
 
 from __future__ import annotations
 

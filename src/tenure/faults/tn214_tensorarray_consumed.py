@@ -1,4 +1,27 @@
-"""A TensorArray is used after a write or read consumed it, or the result of a write is dropped."""
+"""A TensorArray is used after a write or read consumed it, or the result of a write is dropped.
+
+What happens: InvalidArgumentError or FailedPreconditionError "Could not read index 0 twice because it was cleared after
+a previous read".
+
+Why: A TensorArray clears what is read, to give memory back. It fails when it runs eagerly; in a graph another read may
+be all there is.
+
+Wrong:
+
+    import tensorflow as tf
+
+    array = tf.TensorArray(tf.float32, 2).unstack(tf.constant([1.0, 2.0]))
+    print(array.read(0))
+    print(array.read(0))
+
+Right:
+
+    import tensorflow as tf
+
+    array = tf.TensorArray(tf.float32, 2, clear_after_read=False).unstack(tf.constant([1.0, 2.0]))
+    print(array.read(0))
+    print(array.read(0))
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,31 @@
-"""A gradient is read after it was reset, or is never reset."""
+"""A gradient is read after it was reset, or is never reset.
+
+What happens: AttributeError or TypeError on None where a .grad is read; or, where it is never reset, wrong gradients
+without a word.
+
+Why: zero_grad() takes gradients away: since torch 2.0 it sets them to None. Until the next backward() there is nothing
+to read. Without it, each backward() adds to the last one's.
+
+Wrong:
+
+    import torch
+
+    layer = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    layer(torch.ones(1, 2)).sum().backward()
+    optimizer.zero_grad()
+    print(layer.weight.grad.norm())
+
+Right:
+
+    import torch
+
+    layer = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    layer(torch.ones(1, 2)).sum().backward()
+    print(layer.weight.grad.norm())
+    optimizer.zero_grad()
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,38 @@
-"""Grad mode was set in one thread and relied on in another."""
+"""Grad mode was set in one thread and relied on in another.
+
+What happens: RuntimeError "Can't call numpy() on Tensor that requires grad" or "a leaf Variable that requires grad is
+being used in an in-place operation", in a thread only; or graphs that nobody wanted.
+
+Why: no_grad(), inference_mode() and set_grad_enabled() hold for the thread that calls them. A new thread begins with
+gradients on.
+
+Wrong:
+
+    import torch
+    from concurrent.futures import ThreadPoolExecutor
+
+    layer = torch.nn.Linear(2, 1)
+
+    def predict(x):
+        return layer(x).numpy()
+
+    with torch.no_grad(), ThreadPoolExecutor(1) as pool:
+        print(list(pool.map(predict, [torch.ones(2)])))
+
+Right:
+
+    import torch
+    from concurrent.futures import ThreadPoolExecutor
+
+    layer = torch.nn.Linear(2, 1)
+
+    @torch.no_grad()
+    def predict(x):
+        return layer(x).numpy()
+
+    with ThreadPoolExecutor(1) as pool:
+        print(list(pool.map(predict, [torch.ones(2)])))
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,29 @@
-"""An id, an address or a weak reference is taken for a tensor that may be gone."""
+"""An id, an address or a weak reference is taken for a tensor that may be gone.
+
+What happens: ReferenceError "weakly-referenced object no longer exists", AttributeError on None; with id() or
+data_ptr() as a key, another tensor's entry.
+
+Why: A weak reference, an id() or an address does not keep a tensor alive, and an address is used again.
+
+Wrong:
+
+    import torch
+    import weakref
+
+    table = torch.ones(3)
+    view = weakref.proxy(table)
+    del table
+    print(view + 1)
+
+Right:
+
+    import torch
+
+    table = torch.ones(3)
+    view = table
+    del table
+    print(view + 1)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,35 @@
-"""A variable's name is taken already."""
+"""A variable's name is taken already.
+
+What happens: ValueError "Variable w already exists, disallowed", or "Trying to share variable w, but specified shape".
+
+Why: get_variable() makes a variable by name, once for each graph. The second run of the same code must say that it
+wants the first one's.
+
+Wrong:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    def tower(x):
+        return x * v1.get_variable("w", [2])
+
+    with tf.Graph().as_default():
+        tower(1.0)
+        tower(2.0)
+
+Right:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    def tower(x):
+        with v1.variable_scope("shared", reuse=v1.AUTO_REUSE):
+            return x * v1.get_variable("w", [2])
+
+    with tf.Graph().as_default():
+        tower(1.0)
+        tower(2.0)
+"""
 
 from __future__ import annotations
 

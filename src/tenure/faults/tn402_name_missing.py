@@ -1,4 +1,27 @@
-"""There is no variable of that name to share."""
+"""There is no variable of that name to share.
+
+What happens: ValueError "Variable s/w does not exist, or was not created with tf.get_variable()".
+
+Why: reuse=True finds what get_variable() has made before, in the same graph and under the same scopes. In a program
+that runs eagerly it keeps no names at all.
+
+Wrong:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    with tf.Graph().as_default(), v1.variable_scope("s", reuse=True):
+        w = v1.get_variable("w", [2])
+
+Right:
+
+    import tensorflow as tf
+    v1 = tf.compat.v1
+
+    with tf.Graph().as_default(), v1.variable_scope("s", reuse=v1.AUTO_REUSE):
+        w = v1.get_variable("w", [2])
+    print(w.name)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,40 @@
-"""Several threads or processes write one tensor without agreement."""
+"""Several threads or processes write one tensor without agreement.
+
+What happens: Nothing fails: updates are lost, or a reader sees half of one.
+
+Why: x += y on a shared tensor reads, adds and writes. Two writers that do it at once lose one of the two, and torch
+releases the interpreter lock in between.
+
+Wrong:
+
+    import torch
+    from concurrent.futures import ThreadPoolExecutor
+
+    total = torch.zeros(100_000)
+
+    def add(_):
+        total.add_(1)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(200)))
+    print(total.min(), "of 200")
+
+Right:
+
+    import threading
+    import torch
+    from concurrent.futures import ThreadPoolExecutor
+
+    total, lock = torch.zeros(100_000), threading.Lock()
+
+    def add(_):
+        with lock:
+            total.add_(1)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(200)))
+    assert total.min() == 200
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,30 @@
-"""Two names share one buffer: a change through one changes the other."""
+"""Two names share one buffer: a change through one changes the other.
+
+What happens: Nothing fails: a number changes that nobody wrote to.
+
+Why: from_numpy, numpy(), frombuffer, views, detach() and state_dict() share memory with what they came from.
+
+Wrong:
+
+    import torch
+
+    layer = torch.nn.Linear(2, 1)
+    best = layer.state_dict()
+    with torch.no_grad():
+        layer.weight.fill_(7.0)
+    assert best["weight"].eq(7.0).all()
+
+Right:
+
+    import copy
+    import torch
+
+    layer = torch.nn.Linear(2, 1)
+    best = copy.deepcopy(layer.state_dict())
+    with torch.no_grad():
+        layer.weight.fill_(7.0)
+    assert not best["weight"].eq(7.0).any()
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,31 @@
-"""Shared memory or its file descriptor ends with another process, or is kept open."""
+"""Shared memory or its file descriptor ends with another process, or is kept open.
+
+What happens: FileNotFoundError for /psm_…, "unable to open shared memory object", ConnectionRefusedError while a tensor
+is received.
+
+Why: A tensor sent to another process is a name, or a file descriptor, of shared memory. Whoever made it can end it
+before the receiver has opened it.
+
+Wrong:
+
+    from multiprocessing import shared_memory
+
+    memory = shared_memory.SharedMemory(create=True, size=64)
+    name = memory.name
+    memory.close()
+    memory.unlink()
+    other = shared_memory.SharedMemory(name=name)
+
+Right:
+
+    from multiprocessing import shared_memory
+
+    memory = shared_memory.SharedMemory(create=True, size=64)
+    other = shared_memory.SharedMemory(name=memory.name)
+    other.close()
+    memory.close()
+    memory.unlink()
+"""
 
 from __future__ import annotations
 
