@@ -14,64 +14,64 @@ PyObject *py_scan(PyObject *, PyObject *args) {
     return PyCapsule_New(scan, kCapsule, [](PyObject *self) { delete scan_of(self); });
 }
 
-struct Views {  // of Python's buffers, while the columns are looked at
-    Py_buffer all[32];
-    int count = 0;
-    ~Views() {
-        while (count) PyBuffer_Release(&all[--count]);
-    }
-    const Py_buffer *take(PyObject *from) {
-        if (from == Py_None) return nullptr;
-        if (PyObject_GetBuffer(from, &all[count], PyBUF_SIMPLE) < 0) return nullptr;
-        return &all[count++];
-    }
+// As the Arrow C data interface has it.
+struct ArrowArray {
+    int64_t length, null_count, offset, n_buffers, n_children;
+    const void **buffers;
+    ArrowArray **children;
+    ArrowArray *dictionary;
+    void (*release)(ArrowArray *);
+    void *private_data;
 };
 
 template <class T>
-bool column(PyObject *pair, Views &views, size_t rows, Column<T> &into) {
-    if (pair == Py_None) return true;
-    const Py_buffer *there = views.take(PyTuple_GET_ITEM(pair, 0));
-    const Py_buffer *values = PyErr_Occurred() ? nullptr : views.take(PyTuple_GET_ITEM(pair, 1));
-    if (PyErr_Occurred()) return false;
-    if ((there && static_cast<size_t>(there->len) < (rows + 7) / 8) || !values || static_cast<size_t>(values->len) < rows * sizeof(T)) {
-        PyErr_SetString(PyExc_ValueError, "a column that is too short");
-        return false;
+Column<T> column(const ArrowArray *batch, PyObject *places, int which) {
+    long at = PyLong_AsLong(PyTuple_GET_ITEM(places, which));
+    if (at < 0 || at >= batch->n_children) return {};
+    const ArrowArray *child = batch->children[at];
+    if (child->n_buffers != 2 || child->offset % 8) {  // never so in what was read from a file
+        PyErr_SetString(PyExc_ValueError, "a column that begins within a byte");
+        return {};
     }
-    into.values = static_cast<const T *>(values->buf);
-    into.there = there ? static_cast<const uint8_t *>(there->buf) : nullptr;
-    return true;
+    auto *there = static_cast<const uint8_t *>(child->buffers[0]);
+    return {static_cast<const T *>(child->buffers[1]) + child->offset, child->null_count == 0 || !there ? nullptr : there + child->offset / 8};
 }
 
-// feed(scan, process, batch, rows, columns, maps): the latest time. Columns are pairs (bits, values), or None.
+// feed(scan, process, number, batch, places, maps): the latest time. `places` are those of the columns in the batch.
 PyObject *py_feed(PyObject *, PyObject *args) {
-    PyObject *capsule, *columns, *maps;
+    PyObject *capsule, *whole, *places, *maps;
     unsigned int process, number;
-    Py_ssize_t rows;
-    if (!PyArg_ParseTuple(args, "OIInO!O!", &capsule, &process, &number, &rows, &PyTuple_Type, &columns, &PyTuple_Type, &maps)) return nullptr;
+    if (!PyArg_ParseTuple(args, "OIIOO!O!", &capsule, &process, &number, &whole, &PyTuple_Type, &places, &PyTuple_Type, &maps)) return nullptr;
     Scan *scan = scan_of(capsule);
     if (!scan) return nullptr;
-    if (PyTuple_GET_SIZE(columns) != 10 || PyTuple_GET_SIZE(maps) != 5) return PyErr_Format(PyExc_TypeError, "ten columns and five maps are needed");
-    Views views;
+    if (PyTuple_GET_SIZE(places) != 10 || PyTuple_GET_SIZE(maps) != 5) return PyErr_Format(PyExc_TypeError, "ten columns and five maps are needed");
+    PyObject *pair = PyObject_CallMethod(whole, "__arrow_c_array__", nullptr);
+    if (!pair) return nullptr;
+    auto *array = static_cast<const ArrowArray *>(PyCapsule_GetPointer(PyTuple_GET_ITEM(pair, 1), "arrow_array"));
     Batch batch{};
-    batch.process = process, batch.number = number, batch.rows = static_cast<size_t>(rows);
-    auto at = [&](int place) { return PyTuple_GET_ITEM(columns, place); };
-    bool fine = column(at(0), views, batch.rows, batch.time) && column(at(1), views, batch.rows, batch.event) &&
-                column(at(2), views, batch.rows, batch.buffer) && column(at(3), views, batch.rows, batch.bytes) &&
-                column(at(4), views, batch.rows, batch.device) && column(at(5), views, batch.rows, batch.site) &&
-                column(at(6), views, batch.rows, batch.kind) && column(at(7), views, batch.rows, batch.last_use) &&
-                column(at(8), views, batch.rows, batch.step) && column(at(9), views, batch.rows, batch.scope);
-    if (!fine) return nullptr;
-    int place = 0;
-    for (Map *map : {&batch.events, &batch.devices, &batch.sites, &batch.kinds, &batch.scopes}) {
-        const Py_buffer *view = views.take(PyTuple_GET_ITEM(maps, place++));
-        if (!view) return nullptr;
-        map->numbers = static_cast<const int32_t *>(view->buf);
-        map->length = static_cast<size_t>(view->len) / sizeof(int32_t);
+    Py_buffer views[5];
+    int taken = 0;
+    for (; array && taken < 5; taken++)
+        if (PyObject_GetBuffer(PyTuple_GET_ITEM(maps, taken), &views[taken], PyBUF_SIMPLE) < 0) break;
+    int64_t high = 0;
+    if (array && taken == 5) {
+        batch.process = process, batch.number = number, batch.rows = static_cast<size_t>(array->length);
+        batch.time = column<int64_t>(array, places, 0), batch.event = column<int32_t>(array, places, 1);
+        batch.buffer = column<uint32_t>(array, places, 2), batch.bytes = column<int64_t>(array, places, 3);
+        batch.device = column<int32_t>(array, places, 4), batch.site = column<int32_t>(array, places, 5);
+        batch.kind = column<int32_t>(array, places, 6), batch.last_use = column<int64_t>(array, places, 7);
+        batch.step = column<int32_t>(array, places, 8), batch.scope = column<int32_t>(array, places, 9);
+        Map *known[] = {&batch.events, &batch.devices, &batch.sites, &batch.kinds, &batch.scopes};
+        for (int i = 0; i < 5; i++) *known[i] = {static_cast<const int32_t *>(views[i].buf), static_cast<size_t>(views[i].len) / sizeof(int32_t)};
+        if (!PyErr_Occurred()) {
+            Py_BEGIN_ALLOW_THREADS
+            high = scan->feed(batch);
+            Py_END_ALLOW_THREADS
+        }
     }
-    int64_t high;
-    Py_BEGIN_ALLOW_THREADS
-    high = scan->feed(batch);
-    Py_END_ALLOW_THREADS
+    while (taken) PyBuffer_Release(&views[--taken]);
+    Py_DECREF(pair);
+    if (PyErr_Occurred()) return nullptr;
     if (scan->wrong) return PyErr_Format(PyExc_ValueError, "%s", scan->wrong);
     return PyLong_FromLongLong(high);
 }
@@ -243,7 +243,7 @@ PyObject *py_steps(PyObject *, PyObject *args) {
 
 PyMethodDef methods[] = {
     {"scan", py_scan, METH_VARARGS, "scan(bins, until, several)"},
-    {"feed", py_feed, METH_VARARGS, "feed(scan, process, batch, rows, columns, maps): the latest time"},
+    {"feed", py_feed, METH_VARARGS, "feed(scan, process, number, batch, places, maps): the latest time"},
     {"settle", py_settle, METH_VARARGS, "settle(scan, process, own, until)"},
     {"finish", py_finish, METH_O, "finish(scan)"},
     {"alive", py_alive, METH_VARARGS, "alive(scan, process): the living"},

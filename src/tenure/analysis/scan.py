@@ -76,6 +76,7 @@ class Source:
         self.numbers = Numbers(stream)
         self.path = stream.process.path
         self.latest = array("q", bytes(8 * len(self.numbers)))  # the latest time in each batch, once it was fed
+        self._places: tuple[int, ...] | None = None  # of the columns, in the batches that are read
         maps = {}
         for column in _MAPPED:
             words = self.numbers.words(column)
@@ -88,9 +89,10 @@ class Source:
         """Give a chunk to the scan; the latest time in it."""
         latest = -1
         for number, batch in chunk:
-            columns = tuple(_buffers(batch, name) for name in COLUMNS)
+            if self._places is None:
+                self._places = tuple(batch.schema.get_field_index(name) for name in COLUMNS)
             try:
-                time = core.feed(scan, self.at, number, batch.num_rows, columns, self._map(number))
+                time = core.feed(scan, self.at, number, batch, self._places, self._map(number))
             except ValueError as error:
                 raise TraceError(f"{self.path} is damaged: it has {error}; record anew") from error
             self.latest[number] = time
@@ -101,15 +103,6 @@ class Source:
         if self._simple:
             return self._same
         return tuple(maps[bisect_right(maps, batch, key=lambda one: one[0]) - 1][1] for maps in self._maps.values())
-
-
-def _buffers(batch: Any, name: str) -> tuple[Any, Any] | None:
-    at = batch.schema.get_field_index(name)
-    if at < 0:
-        return None
-    column = batch.column(at)
-    there, values = column.buffers()
-    return (there if column.null_count else None, values)
 
 
 @dataclass
@@ -279,8 +272,8 @@ def _in_time(
     sources: Sequence[Source], columns: Sequence[str], times: dict[int, int]
 ) -> Iterator[tuple[Source, list[tuple[int, Any]]]]:
     """Chunks of all streams, always of the one that is the furthest behind. One that is done waits for nobody."""
-    width = max(1, 32 // len(sources))
-    ahead = 3 if len(sources) == 1 else 1
+    width = max(1, 12 // len(sources))  # what is sorted at a time should stay near the processor
+    ahead = 6 if len(sources) == 1 else 1
     waiting = {source.at: source.numbers.chunks(columns, width=width, ahead=ahead) for source in sources}
     while waiting:
         at = min(waiting, key=times.__getitem__)

@@ -18,7 +18,6 @@ _CODES = {
     "bytes": "q", "born": "q", "last_use": "q", "ended": "q", "buffer": "I", "batch": "I", "last_batch": "I",
     "site": "i", "step": "i", "scope": "i", "device": "b", "kind": "b",
 }  # fmt: skip
-_TYPES = ("q", "i", "I", "q", "i", "i", "i", "q", "i", "i")  # of the columns that `feed` gets
 
 
 class _Curve:
@@ -98,8 +97,8 @@ def scan(bins: int, until: int, several: bool) -> Any:  # noqa: D103 - each is t
     return _Scan(bins, until, several)
 
 
-def feed(state: Any, process: int, number: int, rows: int, columns: tuple[Any, ...], maps: tuple[Any, ...]) -> int:  # noqa: D103
-    read = [_column(pair, code, rows) for pair, code in zip(columns, _TYPES, strict=True)]
+def feed(state: Any, process: int, number: int, batch: Any, places: tuple[int, ...], maps: tuple[Any, ...]) -> int:  # noqa: D103
+    read = [_column(batch, place) for place in places]
     events, devices, sites, kinds, scopes = maps
     words = {1: events, 4: devices, 5: sites, 6: kinds, 9: scopes}
     for at, numbers in words.items():
@@ -188,15 +187,12 @@ def _word(numbers: Any, value: int) -> int:
     return number
 
 
-def _column(pair: Any, code: str, rows: int) -> list[int | None]:
-    if pair is None:
-        return [None] * rows
-    there, values = pair
-    numbers: Any = array(code, memoryview(values)[: rows * array(code).itemsize].tobytes()).tolist()
-    if there is None:
-        return list(numbers)
-    bits = memoryview(there)
-    return [value if bits[at >> 3] >> (at & 7) & 1 else None for at, value in enumerate(numbers)]
+def _column(batch: Any, place: int) -> list[Any]:
+    if place < 0:
+        return [None] * batch.num_rows
+    column = batch.column(place)
+    found: list[Any] = (column.cast("int64") if "timestamp" in str(column.type) else column).to_pylist()
+    return found
 
 
 def settle(state: Any, process: int, own: int, until: int) -> None:  # noqa: D103

@@ -59,7 +59,7 @@ class Numbers:
         try:
             with self.stream.process.path.open("rb", buffering=0) as file:
                 head = self._schema()
-                parts = [head, *(self._piece(file, *self._places[2 * at : 2 * at + 2]) for at in batches)]
+                parts = [head, *(self._piece(file, start, end) for start, end in self._pieces(batches))]
             with pa.ipc.open_stream(pa.py_buffer(b"".join(parts)), options=options) as reader:
                 found = [(at, reader.read_next_batch()) for at in batches]
             for _, batch in found:
@@ -67,6 +67,19 @@ class Numbers:
         except (pa.ArrowException, OSError, StopIteration) as error:
             raise damaged(self.stream.process.path, error) from error
         return found
+
+    def _pieces(self, batches: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """From where to where to read: batches that follow each other at once."""
+        begun = done = -1
+        for at in batches:
+            start, end = self._places[2 * at : 2 * at + 2]
+            if start != done:
+                if begun >= 0:
+                    yield begun, done
+                begun = start
+            done = end
+        if begun >= 0:
+            yield begun, done
 
     def _piece(self, file: Any, start: int, end: int) -> bytes:
         file.seek(start)
