@@ -6,12 +6,80 @@ import ast
 from typing import Any
 
 from tenure.check.machine import Machine
-from tenure.check.values import Const, Either, Maybe, Node, Obj, Seq, Spot, Storage, Tensor, Value, best, inside, tensors
+from tenure.check.values import (
+    Const,
+    Either,
+    Maybe,
+    Node,
+    Obj,
+    Seq,
+    Spot,
+    Storage,
+    Tensor,
+    Value,
+    inside,
+    tensors,
+)
 
 LIMIT = 600
-_OUTPUT = frozenset(["sigmoid", "tanh", "softmax", "log_softmax", "exp", "sqrt", "rsqrt", "relu", "elu", "selu", "reciprocal", "norm"])
+_OUTPUT = frozenset(
+    ["sigmoid", "tanh", "softmax", "log_softmax", "exp", "sqrt", "rsqrt", "relu", "elu", "selu", "reciprocal", "norm"]
+)
 NOTHING = frozenset(
-    ["add", "sub", "neg", "sum", "mean", "view", "reshape", "flatten", "squeeze", "unsqueeze", "transpose", "t", "permute", "expand", "expand_as", "clone", "to", "float", "double", "half", "cuda", "cpu", "type", "stack", "cat", "chunk", "split", "unbind", "select", "narrow", "movedim", "contiguous", "T", "mT", "long", "int", "bool", "item_view", "detach", "index", "repeat", "roll", "flip", "diagonal", "unfold", "view_as", "reshape_as", "swapaxes", "bfloat16", "requires_grad_", "nansum", "cumsum"]
+    [
+        "add",
+        "sub",
+        "neg",
+        "sum",
+        "mean",
+        "view",
+        "reshape",
+        "flatten",
+        "squeeze",
+        "unsqueeze",
+        "transpose",
+        "t",
+        "permute",
+        "expand",
+        "expand_as",
+        "clone",
+        "to",
+        "float",
+        "double",
+        "half",
+        "cuda",
+        "cpu",
+        "type",
+        "stack",
+        "cat",
+        "chunk",
+        "split",
+        "unbind",
+        "select",
+        "narrow",
+        "movedim",
+        "contiguous",
+        "T",
+        "mT",
+        "long",
+        "int",
+        "bool",
+        "item_view",
+        "detach",
+        "index",
+        "repeat",
+        "roll",
+        "flip",
+        "diagonal",
+        "unfold",
+        "view_as",
+        "reshape_as",
+        "swapaxes",
+        "bfloat16",
+        "requires_grad_",
+        "nansum",
+        "cumsum",
+    ]
 )
 
 
@@ -165,13 +233,17 @@ def _second_time(m: Machine, tensor: Tensor, nodes: list[Node], spot: Spot, *, k
 
 
 def _earlier_turn(m: Machine, node: Node) -> bool:
-    now = dict((loop.uid, loop.turn) for loop in m.loops)
+    now = {loop.uid: loop.turn for loop in m.loops}
     return any(uid in now and turn < now[uid] for uid, turn in node.turn)
 
 
 def _retained(m: Machine, tensor: Tensor, nodes: list[Node], spot: Spot, *, create: bool) -> None:
     if create:
-        owners = [m.world["weighted"][i][1] for i in range(len(m.world.get("weighted", []))) if m.world["weighted"][i][0] in nodes]
+        owners = [
+            m.world["weighted"][i][1]
+            for i in range(len(m.world.get("weighted", [])))
+            if m.world["weighted"][i][0] in nodes
+        ]
         if owners:
             m.world.setdefault("created", []).append((spot, owners))
     elif any(_earlier_turn(m, one) for one in nodes) and m.loops:

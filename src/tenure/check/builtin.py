@@ -25,8 +25,29 @@ from tenure.check.values import (
     tensors,
 )  # fmt: skip
 
-_NUMBERS = frozenset(["int", "float", "bool", "complex", "str", "repr", "len", "hash", "ord", "round", "format", "ascii", "bin", "hex", "chr", "bytes"])
-_PLAIN = frozenset(["print", "isinstance", "issubclass", "hasattr", "callable", "input", "open", "any", "all", "dir", "vars"])
+_NUMBERS = frozenset(
+    [
+        "int",
+        "float",
+        "bool",
+        "complex",
+        "str",
+        "repr",
+        "len",
+        "hash",
+        "ord",
+        "round",
+        "format",
+        "ascii",
+        "bin",
+        "hex",
+        "chr",
+        "bytes",
+    ]
+)
+_PLAIN = frozenset(
+    ["print", "isinstance", "issubclass", "hasattr", "callable", "input", "open", "any", "all", "dir", "vars"]
+)
 
 
 def call(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
@@ -248,7 +269,11 @@ def map_method(m: Machine, owner: Map, name: str, args: list[Value], kwargs: dic
         if key is not None and key in owner.attrs:
             return owner.attrs[key]
         default = args[1] if len(args) > 1 else NONE
-        return default if owner.rest is None and not owner.state.get("shared") else join(item(m, owner, args[0], node), default)
+        return (
+            default
+            if owner.rest is None and not owner.state.get("shared")
+            else join(item(m, owner, args[0], node), default)
+        )
     if name == "setdefault" and args:
         key = as_key(args[0])
         have = owner.attrs.get(key) if key is not None else owner.rest

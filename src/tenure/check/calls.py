@@ -210,16 +210,22 @@ def _retried(m: Machine, body: Any, node: ast.AST) -> None:
         record.setdefault("called", set()).add(id(body))
     handlers = m.world.get("handlers", [])
     if handlers:
-        tried, handler, record = handlers[-1]
+        _tried, handler, record = handlers[-1]
         again = any(one is body for one in m.calls) or id(body) in record.get("called", ())
         again = again and _of_memory(handler)
         if again and record["tensors"]:
-            m.tell("retry in handler", [("use", m.spot(node)), ("holder", m.spot(handler)), ("birth", record.get("spot"))])
+            m.tell(
+                "retry in handler", [("use", m.spot(node)), ("holder", m.spot(handler)), ("birth", record.get("spot"))]
+            )
 
 
 def _of_memory(handler: ast.ExceptHandler) -> bool:
     """Whether a handler is for running out of memory, or for all errors."""
-    names = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(handler.type)} if handler.type is not None else {"Exception"}
+    names = (
+        {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(handler.type)}
+        if handler.type is not None
+        else {"Exception"}
+    )
     wide = {"RuntimeError", "MemoryError", "Exception", "BaseException"}
     return any(name in wide or "memory" in name.lower() or "oom" in name.lower() for name in names)
 
@@ -294,7 +300,11 @@ def _fields(cls: Class) -> bool:
 def call_object(m: Machine, owner: Obj, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     """Call an object: a module, a layer, or whatever has `__call__`."""
     if owner.cls is not None:
-        names = {"torch.Module": ("__call__", "forward"), "keras.Layer": ("__call__", "call"), "keras.Model": ("__call__", "call")}
+        names = {
+            "torch.Module": ("__call__", "forward"),
+            "keras.Layer": ("__call__", "call"),
+            "keras.Model": ("__call__", "call"),
+        }
         for name in names.get(owner.family, ("__call__",)):
             found = owner.cls.find(name)
             if found is not None:

@@ -18,7 +18,7 @@ def enter(m: Machine, value: Value, node: ast.expr) -> tuple[Value, Callable[[],
         kind = value.kind
         if kind == "grad_mode":
             m.grad.append(str(value.state["mode"]))
-            return value, lambda: m.grad.pop() and None
+            return value, _leaving_mode(m)
         if kind in _ENTER:
             return _ENTER[kind](m, value, node)
         if value.cls is not None:
@@ -27,14 +27,23 @@ def enter(m: Machine, value: Value, node: ast.expr) -> tuple[Value, Callable[[],
     if isinstance(value, Seq) and value.kind == "generator" and value.state.get("yielded"):
         return value.rest if value.rest is not None else m.unknown(node), None
     if isinstance(value, Ref):
-        mode = {"torch.no_grad": "no_grad", "torch.inference_mode": "inference", "torch.enable_grad": "grad"}.get(value.name)
+        mode = {"torch.no_grad": "no_grad", "torch.inference_mode": "inference", "torch.enable_grad": "grad"}.get(
+            value.name
+        )
         if mode:
             m.grad.append(mode)
-            return value, lambda: m.grad.pop() and None
+            return value, _leaving_mode(m)
     if isinstance(value, Tensor) and value.fw is None:
         # A lock, a file, a timer: it may be anything, and it may give itself.
         return m.unknown(node), None
     return value, None
+
+
+def _leaving_mode(m: Machine) -> Callable[[], None]:
+    def leave() -> None:
+        m.grad.pop()
+
+    return leave
 
 
 def _own_class(m: Machine, value: Obj, node: ast.expr) -> tuple[Value, Callable[[], None] | None]:

@@ -10,7 +10,26 @@ from pathlib import Path
 from tenure.errors import TenureError
 
 _SKIPPED = frozenset(
-    [".git", ".hg", ".svn", ".tox", ".nox", ".venv", "venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".ipynb_checkpoints", "node_modules", ".eggs", "build", "dist", ".tenure_cache", "site-packages"]
+    [
+        ".git",
+        ".hg",
+        ".svn",
+        ".tox",
+        ".nox",
+        ".venv",
+        "venv",
+        "__pycache__",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".ipynb_checkpoints",
+        "node_modules",
+        ".eggs",
+        "build",
+        "dist",
+        ".tenure_cache",
+        "site-packages",
+    ]
 )
 SUFFIXES = (".py", ".pyi", ".ipynb")
 

@@ -6,9 +6,24 @@ import ast
 from typing import Any
 
 from tenure.check import autograd, keeping
-from tenure.check.iteration import element, fresh, loop_kind, next_element, parameter, turns, while_kind
+from tenure.check.iteration import element, fresh, loop_kind, next_element, turns, while_kind
 from tenure.check.keeping import after_loop, cached_call, drained, stored
 from tenure.check.machine import Frame, Machine
+from tenure.check.objects import (
+    attribute_read,
+    attribute_set,
+    bind_wrapped,
+    dataclass_made,
+    framework_attribute,
+    framework_made,
+    is_property,
+    is_static,
+    merge_map,
+    object_item,
+    object_item_set,
+    params_method,
+    tensor_attribute_set,
+)  # fmt: skip
 from tenure.check.using import (
     compared,
     donated,
@@ -37,15 +52,15 @@ from tenure.check.values import (
     Value,
     Wrapped,
     best,
-    inside,
     join,
-    options,
     tensors,
 )  # fmt: skip
 
 __all__ = [
-    "after_loop", "cached_call", "compared", "donated", "drained", "element", "end", "escaped", "fresh", "loop_kind",
-    "next_element", "read_as_bool", "read_as_number", "read_as_text", "stored", "turns", "use", "while_kind",
+    "after_loop", "attribute_read", "attribute_set", "bind_wrapped", "cached_call", "compared", "dataclass_made", "donated",
+    "drained", "element", "end", "escaped", "framework_attribute", "framework_made", "fresh", "is_property", "is_static",
+    "loop_kind", "merge_map", "next_element", "object_item", "object_item_set", "params_method", "read_as_bool",
+    "read_as_number", "read_as_text", "stored", "tensor_attribute_set", "turns", "use", "while_kind",
 ]  # fmt: skip
 
 _OPS: dict[type, str] = {
@@ -53,7 +68,39 @@ _OPS: dict[type, str] = {
     ast.FloorDiv: "div", ast.Mod: "div",
 }  # fmt: skip
 _VIEWS = frozenset(
-    ["view", "transpose", "t", "permute", "squeeze", "unsqueeze", "expand", "expand_as", "narrow", "select", "chunk", "split", "unbind", "detach", "flatten", "reshape", "swapaxes", "movedim", "view_as", "diagonal", "unfold", "T", "mT", "H", "real", "imag", "data", "tensor_split", "hsplit", "vsplit", "ravel"]
+    [
+        "view",
+        "transpose",
+        "t",
+        "permute",
+        "squeeze",
+        "unsqueeze",
+        "expand",
+        "expand_as",
+        "narrow",
+        "select",
+        "chunk",
+        "split",
+        "unbind",
+        "detach",
+        "flatten",
+        "reshape",
+        "swapaxes",
+        "movedim",
+        "view_as",
+        "diagonal",
+        "unfold",
+        "T",
+        "mT",
+        "H",
+        "real",
+        "imag",
+        "data",
+        "tensor_split",
+        "hsplit",
+        "vsplit",
+        "ravel",
+    ]
 )
 
 
@@ -91,7 +138,11 @@ def operate(m: Machine, left: Value, right: Value, op: type, node: ast.AST) -> V
     saves = "nothing" if name in ("add", "sub") or (len(found) < 2 and name in ("mul", "div")) else ""
     inputs = found
     if name in ("mul", "matmul") and len(found) == 2:
-        inputs = [a for a, b in ((one, other), (other, one)) if isinstance(a, Tensor) and isinstance(b, Tensor) and (b.graph or b.leaf)]
+        inputs = [
+            a
+            for a, b in ((one, other), (other, one))
+            if isinstance(a, Tensor) and isinstance(b, Tensor) and (b.graph or b.leaf)
+        ]
         saves = "inputs" if inputs else "nothing"
     return frameworks.result(m, fw, found, node, name, saves=saves, kept=inputs)
 
@@ -138,8 +189,12 @@ def augmented(m: Machine, left: Value, right: Value, node: ast.AugAssign) -> Val
     if isinstance(node.op, (ast.Add, ast.Sub)) and m.loops:
         for addend in tensors(right):
             if addend.fw in (None, "torch"):
-                written_ = keeping.expressions(node, right)
-                m.held.append(keeping.Held("sum", addend, _slot(m, node.target), m.spot(node), _sum_loop(m, node.target), written_))
+                written_ = keeping.expressions(m, node, right)
+                m.held.append(
+                    keeping.Held(
+                        "sum", addend, _slot(m, node.target), m.spot(node), _sum_loop(m, node.target), written_
+                    )
+                )
     return value
 
 
@@ -169,7 +224,11 @@ def written(m: Machine, tensor: Tensor, node: ast.AST, how: str, values: list[Te
     if tensor.fw not in ("torch", "np", None):
         return
     if "expanded" in tensor.flags and tensor.fw == "torch":
-        m.tell("expanded written", [("use", m.spot(node)), ("birth", tensor.store.state.get("expanded", tensor.born))], how=how)
+        m.tell(
+            "expanded written",
+            [("use", m.spot(node)), ("birth", tensor.store.state.get("expanded", tensor.born))],
+            how=how,
+        )
     if "inference" in tensor.flags and m.grad[-1] != "inference" and tensor.fw == "torch":
         m.tell("inference changed", [("use", m.spot(node)), ("birth", tensor.born)])
     elif tensor.leaf and m.grad[-1] == "grad" and tensor.fw == "torch" and "data" not in tensor.flags:
@@ -199,7 +258,8 @@ def index(m: Machine, owner: Tensor, key: Value, node: ast.AST) -> Value:
     use(m, owner, node)
     parts = best(key).items if isinstance(best(key), Seq) else [key]  # type: ignore[attr-defined]
     advanced = any(isinstance(best(p), (Tensor, Seq)) for p in parts)
-    sliced = any((isinstance(best(p), Ref) and best(p).name == "slice") or isinstance(best(p), (Const, Num)) for p in parts)  # type: ignore[attr-defined]
+    kinds = [best(p) for p in parts]
+    sliced = any((isinstance(k, Ref) and k.name == "slice") or isinstance(k, (Const, Num)) for k in kinds)
     part = sliced and not advanced
     made = m.tensor(owner.fw, node, op="index", parents=[owner], store=owner.store if part else None, view=part)
     made.trace = owner.trace or made.trace
@@ -214,12 +274,14 @@ def _is_small(key: ast.expr) -> bool:
     """Whether an index surely leaves most of the buffer unused: bounds, or one of a later dimension."""
     parts = key.elts if isinstance(key, ast.Tuple) else [key]
     bounds = any(isinstance(p, ast.Slice) and (p.lower is not None or p.upper is not None) for p in parts)
-    return bounds or any(not isinstance(p, ast.Slice) and not (isinstance(p, ast.Constant) and p.value in (None, ...)) for p in parts[1:])
+    return bounds or any(
+        not isinstance(p, ast.Slice) and not (isinstance(p, ast.Constant) and p.value in (None, ...)) for p in parts[1:]
+    )
 
 
 def ref_attribute(m: Machine, owner: Ref, name: str, node: ast.AST) -> Value:
     """An attribute of something imported."""
-    from tenure.check.statements import canonical
+    from tenure.check.imports import canonical
 
     if owner.name == "super":
         me = m.frame.names.get("self")
@@ -233,7 +295,24 @@ def ref_attribute(m: Machine, owner: Ref, name: str, node: ast.AST) -> Value:
     return Ref(canonical(f"{owner.name}.{name}"))
 
 
-_PLAIN = frozenset(["shape", "dtype", "device", "ndim", "size", "requires_grad", "is_leaf", "name", "itemsize", "nbytes", "layout", "is_cuda", "sharding", "is_sparse"])
+_PLAIN = frozenset(
+    [
+        "shape",
+        "dtype",
+        "device",
+        "ndim",
+        "size",
+        "requires_grad",
+        "is_leaf",
+        "name",
+        "itemsize",
+        "nbytes",
+        "layout",
+        "is_cuda",
+        "sharding",
+        "is_sparse",
+    ]
+)
 
 
 def tensor_attribute(m: Machine, owner: Tensor, name: str, node: ast.AST) -> Value:
@@ -267,8 +346,16 @@ def gradient(m: Machine, owner: Tensor, node: ast.AST) -> Value:
     own = owner.state.get("grad value")
     if own is not None:
         return own  # type: ignore[no-any-return]
-    if owner.fw == "torch" and owner.graph and not owner.leaf and owner.state.get("asked") and not owner.state.get("retains"):
-        m.tell("gradient of non-leaf", [("use", m.spot(node)), ("birth", owner.born), ("end", owner.state.get("asked"))])
+    if (
+        owner.fw == "torch"
+        and owner.graph
+        and not owner.leaf
+        and owner.state.get("asked")
+        and not owner.state.get("retains")
+    ):
+        m.tell(
+            "gradient of non-leaf", [("use", m.spot(node)), ("birth", owner.born), ("end", owner.state.get("asked"))]
+        )
     made: Tensor = m.own(Tensor("torch", m.spot(node)))
     made.flags = frozenset({"grad"})
     made.state["of"] = owner
@@ -277,143 +364,6 @@ def gradient(m: Machine, owner: Tensor, node: ast.AST) -> Value:
     if reset is not None:
         made.state["reset"] = reset
     return made
-
-
-def tensor_attribute_set(m: Machine, owner: Tensor, name: str, value: Value, node: ast.AST) -> None:
-    """`tensor.name = value`."""
-    if name == "requires_grad" and isinstance(value, Const) and value.value is True:
-        owner.leaf = True
-    if name == "grad":
-        if isinstance(value, Const) and value.value is None:
-            m.world["grads cleared"] = True
-            module = owner.state.get("owner")
-            if isinstance(module, Obj):
-                module.state["grads cleared"] = m.clock
-        else:
-            m.put(owner.state, "grad value", value)
-    if name == "data":
-        m.put(owner.state, "data", value)
-
-
-def attribute_set(m: Machine, owner: Obj, name: str, value: Value, node: ast.AST) -> None:
-    """`object.name = value`."""
-    keeping.attribute_kept(m, owner, name, value, node)
-    found = [one for one in options(value) if isinstance(one, Func) and one.bound is owner]
-    if found and owner.family == "torch.Module":
-        m.world.setdefault("cycles", []).append((owner, m.spot(node), "bound method"))
-    if owner.family == "torch.Module" and isinstance(best(value), (Obj, Tensor)) and name in owner.attrs:
-        _replaced(m, owner, name, value, node)
-    old = best(owner.attrs.get(name, NONE))
-    if isinstance(old, (Seq, Map)) and m.calls:
-        drained(m, old)
-    other = best(value)
-    if isinstance(other, Obj) and other is not owner and _reaches(other, owner):
-        m.world.setdefault("cycles", []).append((owner, m.spot(node), "object"))
-
-
-def _reaches(start: Obj, goal: Obj) -> bool:
-    """Whether `goal` can be reached from `start`, and tensors or weights are on the way."""
-    seen: set[int] = set()
-    waiting: list[Value] = [start]
-    found = heavy = False
-    while waiting and len(seen) < 60:
-        for one in inside(waiting.pop()):
-            if id(one) in seen:
-                continue
-            seen.add(id(one))
-            found = found or one is goal
-            heavy = heavy or isinstance(one, Tensor) and one.fw is not None or isinstance(one, Obj) and one.kind.startswith("torch.nn.")
-            if isinstance(one, Obj):
-                waiting.extend(one.attrs.values())
-    return found and heavy
-
-
-def _replaced(m: Machine, owner: Obj, name: str, value: Value, node: ast.AST) -> None:
-    new, old = best(value), best(owner.attrs[name])
-    module = isinstance(new, Obj) and new.family == "torch.Module" and isinstance(old, Obj) and new is not old
-    parameter_ = isinstance(new, Tensor) and "param" in new.flags and isinstance(old, Tensor) and "param" in old.flags
-    if not (module or parameter_):
-        return
-    if isinstance(new, Obj) and any(part is old for part in autograd.parts(new)):
-        return
-    for optimizer in m.world.get("optimizers", ()):
-        owned = {id(x) for top in optimizer.state.get("modules", ()) for x in autograd.parts(top)}
-        if id(owner) in owned or id(old) in owned:
-            m.put(optimizer.state, "stale", (m.spot(node), old))
-
-
-def attribute_read(m: Machine, owner: Obj, name: str, value: Value, node: ast.AST) -> None:
-    """An object's attribute is read."""
-
-
-def is_property(function: Func) -> bool:
-    """Whether reading it calls it."""
-    decorators = getattr(function.node, "decorator_list", [])
-    return any(isinstance(d, ast.Name) and d.id == "property" for d in decorators)
-
-
-def is_static(function: Func) -> bool:
-    """Whether it takes no object."""
-    decorators = getattr(function.node, "decorator_list", [])
-    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in decorators)
-
-
-def bind_wrapped(m: Machine, wrapped: Wrapped, owner: Obj, node: ast.AST) -> Value:
-    """A method that a decorator wrapped."""
-    inner = wrapped.inner
-    bound: Value = inner.bind(owner) if isinstance(inner, Func) else bind_wrapped(m, inner, owner, node) if isinstance(inner, Wrapped) else inner
-    made = Wrapped(wrapped.kind, bound, wrapped.born, {**wrapped.options, "unbound": True})
-    made.loops, made.state = wrapped.loops, wrapped.state if wrapped.kind != "trace" else {}
-    if wrapped.kind == "property":
-        from tenure.check.calls import call
-
-        value = call(m, bound, [], {}, node)
-        if m.traces and m.traces[-1] not in owner.traces:
-            for one in tensors(value):
-                if one.trace in m.traces and one.trace is not None:
-                    m.tell("cached tracer", [("birth", one.born), ("escape", wrapped.born), ("use", m.spot(node))], how=one.trace.how)
-                    break
-        return value
-    return made
-
-
-def framework_attribute(m: Machine, owner: Obj, name: str, node: ast.AST) -> Value:
-    """An attribute that comes with a framework's class."""
-    from tenure.check import frameworks
-
-    return frameworks.object_attribute(m, owner, name, node)
-
-
-def merge_map(m: Machine, made: Map, value: Value) -> None:
-    """`{**value}`."""
-    one = best(value)
-    if isinstance(one, Map):
-        made.attrs.update(one.attrs)
-        made.rest = one.rest if made.rest is None else made.rest
-    else:
-        made.rest = m.unknown(made.born.node)
-
-
-def object_item(m: Machine, owner: Obj, key: Value, node: ast.AST) -> Value:
-    """`object[key]`."""
-    if owner.family == "torch.Module" and owner.cls is None:
-        inner = [v for v in owner.attrs.values() if isinstance(v, Obj)]
-        if isinstance(key, Const) and isinstance(key.value, int) and -len(inner) <= key.value < len(inner):
-            return inner[key.value]
-        return inner[0] if inner else m.unknown(node)
-    return m.unknown(node)
-
-
-def object_item_set(m: Machine, owner: Obj, key: Value, value: Value, node: ast.AST) -> None:
-    """`object[key] = value`."""
-    if owner.family == "torch.Module" and owner.cls is None and isinstance(key, Const):
-        names = list(owner.attrs)
-        if isinstance(key.value, int) and -len(names) <= key.value < len(names):
-            _replaced(m, owner, names[key.value], value, node)
-            m.put(owner.attrs, names[key.value], value)
-            return
-    m.note_write(owner.attrs, "?", value, m.spot(node), owner)
-    escape(m, [value])
 
 
 def discarded(m: Machine, value: Value, node: ast.AST) -> None:
@@ -503,30 +453,8 @@ def or_none(value: Value) -> Value:
     return join(value, NONE)
 
 
-def framework_made(m: Machine, made: Obj, args: list[Value], kwargs: dict[str, Value]) -> None:
-    """An object of a class that inherits its constructor from a framework."""
-    for number, arg in enumerate(args):
-        made.attrs[str(number)] = arg
-    made.attrs.update(kwargs)
-
-
-def dataclass_made(m: Machine, made: Obj, args: list[Value], kwargs: dict[str, Value]) -> None:
-    """An object of a class without constructor: its annotated names in order."""
-    assert made.cls is not None
-    names = [s.target.id for s in made.cls.node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
-    made.attrs.update(zip(names, args, strict=False))
-    made.attrs.update(kwargs)
-
-
-def params_method(m: Machine, owner: Seq, name: str, args: list[Value], node: ast.AST) -> Value | None:
-    """A method of something that is only nearly a list."""
-    if owner.state.get("of") is not None:
-        return parameter(m, owner, node)
-    return None
-
-
 def retraced(m: Machine, wrapped: Wrapped, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> None:
-    """A call of a traced function: does it trace anew each time?"""
+    """Look at a call of a traced function, whether it traces anew each time."""
     from tenure.check import retracing
 
     retracing.called(m, wrapped, args, kwargs, node)

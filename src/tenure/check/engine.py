@@ -38,7 +38,9 @@ def check_source(text: str | bytes, file: str = "<stdin>", settings: Settings | 
     return [finding for finding in check_bytes(raw, file).findings if settings.wants(finding.code, file)]
 
 
-def check(paths: Sequence[str], settings: Settings, *, jobs: int | None = None, cache: bool = True, progress: Any = None) -> Report:
+def check(
+    paths: Sequence[str], settings: Settings, *, jobs: int | None = None, cache: bool = True, progress: Any = None
+) -> Report:
     """Check files and folders. Raises TenureError for paths that are not there."""
     names = discover.files(paths, settings.exclude)
     roots = tuple(dict.fromkeys(str(Path(p) if os.path.isdir(p) else Path(p).parent) for p in paths))
@@ -53,7 +55,9 @@ def check(paths: Sequence[str], settings: Settings, *, jobs: int | None = None, 
         report.unused += [(checked.file, line, codes) for line, codes in checked.unused]
     if known is not None:
         known.save()
-    report.findings.sort(key=lambda f: (f.main.file, f.main.line, f.main.column or 0, f.code) if f.main else ("", 0, 0, f.code))
+    report.findings.sort(
+        key=lambda f: (f.main.file, f.main.line, f.main.column or 0, f.code) if f.main else ("", 0, 0, f.code)
+    )
     if settings.baseline and os.path.exists(settings.baseline):
         report.findings = baselines.new(report.findings, baselines.read(settings.baseline))
     return report

@@ -196,7 +196,11 @@ def set_item(m: Machine, owner: Value, index: Value, value: Value, node: ast.AST
         elif isinstance(one, Seq):
             effects.stored(m, one, index, value, node)
             m.note_write(one, "items", value, m.spot(node), one)
-            if isinstance(index, Const) and isinstance(index.value, int) and -len(one.items) <= index.value < len(one.items):
+            if (
+                isinstance(index, Const)
+                and isinstance(index.value, int)
+                and -len(one.items) <= index.value < len(one.items)
+            ):
                 one.items[index.value] = value
             else:
                 one.rest = value if one.rest is None else join(one.rest, value)

@@ -26,7 +26,9 @@ class Fixed:
 def fix_files(findings: Sequence[Finding], settings: Settings, *, unsafe: bool, show: bool) -> Fixed:
     """Apply the fixes of findings; with `show`, only tell what would change."""
     done = Fixed()
-    names = dict.fromkeys(edit.file for f in findings if fix.fixable(f, unsafe=unsafe) and f.fix for edit in f.fix.edits)
+    names = dict.fromkeys(
+        edit.file for f in findings if fix.fixable(f, unsafe=unsafe) and f.fix for edit in f.fix.edits
+    )
     for name in names:
         raw = Path(name).read_bytes()
         before = decoded(raw)

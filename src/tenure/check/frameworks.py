@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tenure.check import autograd, effects, stdlib, tensorflow_model, torch_model, transforms
+from tenure.check import autograd, effects, stdlib, tensorflow_model, torch_model, torch_objects, transforms
 from tenure.check.contexts import tracing
 from tenure.check.machine import Machine, Trace
 from tenure.check.models import effect
@@ -107,14 +107,18 @@ def _tensor(
 ) -> Value:
     given = [*args, *kwargs.values()]
     inputs = [one for value in given for one in tensors(value)]
+    for value in given:
+        if isinstance(value, (Seq, Map)):
+            for one in tensors(value):
+                one.state["taken"] = True
     for one in inputs:
         effects.use(m, one, node)
         if fw == "tf" and "keras" in one.flags:
             m.tell("keras symbolic", [("use", m.spot(node)), ("birth", one.born)], how=name)
     last = name.rpartition(".")[2]
     if fw == "jax" and last in ("zeros", "ones", "empty", "full", "eye", "arange") and args:
-        for one in inside(args[0]):
-            effects.read_as_number(m, one, node, f"the shape of jnp.{last}")
+        for part in inside(args[0]):
+            effects.read_as_number(m, part, node, f"the shape of jnp.{last}")
     if words[0] == "fresh":
         made = m.tensor(fw, node, graph=False)
         made.varies = made.varies or any(isinstance(v, Num) and v.varies for value in given for v in inside(value))
@@ -125,18 +129,25 @@ def _tensor(
         return _placed(m, made, inputs, node)
     if words[0] == "alias":
         source = best(args[0]) if args else NONE
-        store = source.store if isinstance(source, Tensor) else source.state.get("store") if isinstance(source, (Obj, Seq)) else None
+        store = (
+            source.store
+            if isinstance(source, Tensor)
+            else source.state.get("store")
+            if isinstance(source, (Obj, Seq))
+            else None
+        )
         if isinstance(source, Tensor) and source.fw == fw and fw == "jax" and last == "asarray":
             return source
-        made = m.tensor(fw, node, store=store, parents=[source] if isinstance(source, Tensor) and source.fw == "torch" else [])
+        made = m.tensor(
+            fw, node, store=store, parents=[source] if isinstance(source, Tensor) and source.fw == "torch" else []
+        )
         if store is not None and isinstance(source, (Tensor, Obj)):
             store.state.setdefault("shared", m.spot(node))
         return made
     saves = words[words.index("saves") + 1] if "saves" in words else ""
     if fw == "torch" and inputs and autograd.flag(kwargs.get("inplace")):
         effects.written(m, inputs[0], node, f"{last}(inplace=True)", [])
-        made = result(m, fw, inputs, node, last, saves=saves, store=inputs[0].store)
-        return made
+        return result(m, fw, inputs, node, last, saves=saves, store=inputs[0].store)
     share = inputs[0].store if inputs and ("view" in words or "part" in words) else None
     made = result(m, fw, inputs, node, last, saves=saves, store=share, view="part" in words)
     if words[0] == "several":
@@ -205,7 +216,7 @@ def _tree_map(m: Machine, args: list[Value], node: ast.AST) -> Value:
 
 def _copy_function(function: Value) -> str:
     name = getattr(best(function), "name", "")
-    return "alias" if name in ("jax.numpy.asarray",) else "new"
+    return "alias" if name == "jax.numpy.asarray" else "new"
 
 
 def _rebuilt(m: Machine, tree: Value, leaf: Value, node: ast.AST, *, same: str, depth: int = 0) -> Value:
@@ -227,8 +238,9 @@ def _rebuilt(m: Machine, tree: Value, leaf: Value, node: ast.AST, *, same: str, 
 
 
 def _leaves(m: Machine, args: list[Value], node: ast.AST) -> Value:
-    made = m.seq("list", list(tensors(args[0]))[:8] if args else [], node)
-    if not made.items or any(t.fw is None for t in made.items if isinstance(t, Tensor)):
+    found: list[Value] = list(tensors(args[0])[:8]) if args else []
+    made = m.seq("list", found, node)
+    if not found or any(isinstance(t, Tensor) and t.fw is None for t in found):
         made.rest = m.unknown(node)
     return made
 
@@ -237,7 +249,9 @@ def _host(m: Machine, value: Value, node: ast.AST) -> Value:
     return m.tensor("np", node) if isinstance(best(value), Tensor) else transforms.concrete(m, value, "np", node)
 
 
-def tensor_method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def tensor_method(
+    m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value:
     """A method of a tensor, or of a value that may be one."""
     if name == "backward":
         return torch_model.backward_call(m, owner, args, kwargs, node)
@@ -258,10 +272,34 @@ def tensor_method(m: Machine, owner: Tensor, name: str, args: list[Value], kwarg
     return _unknown_method(m, owner, name, args, kwargs, node)
 
 
-_PASSING = frozenset(["mean", "sum", "clone", "float", "double", "cpu", "cuda", "to", "squeeze", "view", "reshape", "unsqueeze", "div", "mul", "add", "sub", "neg", "contiguous", "half"])
+_PASSING = frozenset(
+    [
+        "mean",
+        "sum",
+        "clone",
+        "float",
+        "double",
+        "cpu",
+        "cuda",
+        "to",
+        "squeeze",
+        "view",
+        "reshape",
+        "unsqueeze",
+        "div",
+        "mul",
+        "add",
+        "sub",
+        "neg",
+        "contiguous",
+        "half",
+    ]
+)
 
 
-def _unknown_method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def _unknown_method(
+    m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value:
     effects.use(m, owner, node)
     if name in ("readinto", "recv_into", "readinto1"):
         for one in (best(arg) for arg in args):
@@ -294,7 +332,9 @@ def _unknown_method(m: Machine, owner: Tensor, name: str, args: list[Value], kwa
     return made
 
 
-def _jax_method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def _jax_method(
+    m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value:
     if name == "delete":
         effects.end(m, owner, "deleted", node)
         return NONE
@@ -310,28 +350,31 @@ def _jax_method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs:
     return made
 
 
-def _numpy_method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def _numpy_method(
+    m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value:
     if name in ("item", "tolist", "argmax", "argmin"):
         return Num()
     if name in ("fill", "sort", "put", "partition", "resize"):
         autograd.written(m, owner.store, m.spot(node))
         return NONE
     view = name in ("reshape", "view", "transpose", "ravel", "squeeze", "swapaxes")
-    made = m.tensor("np", node, store=owner.store if view else None, view=owner.view and view)
-    return made
+    return m.tensor("np", node, store=owner.store if view else None, view=owner.view and view)
 
 
 def object_attribute(m: Machine, owner: Obj, name: str, node: ast.AST) -> Value:
     """An attribute of a framework's object."""
-    found = torch_model.object_attribute(m, owner, name, node)
+    found = torch_objects.object_attribute(m, owner, name, node)
     if found is None:
         found = tensorflow_model.object_attribute(m, owner, name, node)
     return found if found is not None else m.unknown(node)
 
 
-def object_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value | None:
+def object_method(
+    m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value | None:
     """A method of a framework's object; None if nothing is known of it."""
-    found = torch_model.object_method(m, owner, name, args, kwargs, node)
+    found = torch_objects.object_method(m, owner, name, args, kwargs, node)
     if found is None:
         found = tensorflow_model.object_method(m, owner, name, args, kwargs, node)
     if found is None:
@@ -339,11 +382,19 @@ def object_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: 
     return found
 
 
-def call_module(m: Machine, owner: Obj, found: Value, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def call_module(
+    m: Machine, owner: Obj, found: Value, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     """Call a module or layer of the checked code."""
     from tenure.check.calls import call as call_value
 
-    bound = found.bind(owner) if isinstance(found, Func) else effects.bind_wrapped(m, found, owner, node) if isinstance(found, Wrapped) else found
+    bound = (
+        found.bind(owner)
+        if isinstance(found, Func)
+        else effects.bind_wrapped(m, found, owner, node)
+        if isinstance(found, Wrapped)
+        else found
+    )
     if owner.family.startswith("keras") and isinstance(found, Func) and found.name == "call":
         symbolic = any("keras" in t.flags for arg in args for t in tensors(arg))
         trace = Trace("keras", f"{owner.kind}.call", "tf", m.spot(node), concrete=not symbolic)

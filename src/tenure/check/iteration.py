@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from tenure.check.machine import Machine
-from tenure.check.values import Const, Map, Node, Num, Obj, Ref, Seq, Spot, Tensor, Value, best, join
+from tenure.check.values import Const, Map, Node, Num, Obj, Ref, Seq, Spot, Tensor, Value, best, join, tensors
 
 TURNS = 2
 
@@ -23,7 +23,9 @@ def turns(m: Machine, iterable: Value, node: Any) -> int:
         if iterable.state.get("of") is not None and not iterable.items:
             return 1
         if iterable.rest is None:
-            return min(len(iterable.items), 2 if len(m.loops) > 1 else 3) or (TURNS if iterable.state.get("grown") else 0)
+            return min(len(iterable.items), 2 if len(m.loops) > 1 else 3) or (
+                TURNS if iterable.state.get("grown") else 0
+            )
         args = iterable.state.get("range")
         if args and all(isinstance(a, Const) for a in args):
             values = [a.value for a in args if isinstance(a.value, int)]
@@ -37,6 +39,8 @@ def turns(m: Machine, iterable: Value, node: Any) -> int:
 def next_element(m: Machine, iterable: Value, turn: int, target: ast.AST, source: ast.AST) -> Value:
     """What the loop's name is in a turn: known items one by one, otherwise something new each time."""
     iterable = best(iterable)
+    if isinstance(iterable, (Seq, Map)):
+        _taken(iterable)
     if isinstance(iterable, Obj) and (children := _children(iterable)):
         return children[min(turn, len(children) - 1)]
     if isinstance(iterable, Seq):
@@ -57,6 +61,12 @@ def next_element(m: Machine, iterable: Value, turn: int, target: ast.AST, source
     return element(m, iterable, target)
 
 
+def _taken(container: Value) -> None:
+    """What is in a container is taken out, to be computed with."""
+    for one in tensors(container):
+        one.state["taken"] = True
+
+
 def _children(value: Obj) -> list[Obj]:
     """The modules in a container of modules."""
     if value.cls is None and value.family == "torch.Module":
@@ -67,6 +77,8 @@ def _children(value: Obj) -> list[Obj]:
 def element(m: Machine, value: Value, node: ast.AST) -> Value:
     """Some element of a value."""
     value = best(value)
+    if isinstance(value, (Seq, Map)):
+        _taken(value)
     if isinstance(value, Seq):
         found = value.rest
         for item in value.items[:6]:

@@ -33,6 +33,13 @@ def _drained(holder: Any) -> bool:
 def _graph_state(tensor: Tensor) -> str:
     """`freed`: a backward pass went through it; `used`: somebody differentiates it or took it; `kept`: nobody ever will."""
     nodes = autograd.closure(tensor.node)
+    if (
+        tensor.state.get("taken")
+        and tensor.node is not None
+        and not tensor.node.state.get("root")
+        and tensor.node.state.get("differentiated")
+    ):
+        return "used"
     if tensor.node is not None and isinstance(tensor.node.state.get("freed"), Spot):
         return "freed"
     if tensor.state.get("escaped") or any(n.state.get("escaped") for n in nodes[:1]):
@@ -40,7 +47,11 @@ def _graph_state(tensor: Tensor) -> str:
     if tensor.node is not None and (tensor.node.state.get("differentiated") or tensor.node.state.get("retained")):
         return "used"
     if not tensor.graph:
-        return "freed" if any(isinstance(n.state.get("freed"), Spot) for n in nodes) and tensor.fw is None and nodes[1:] else "unknown"
+        return (
+            "freed"
+            if any(isinstance(n.state.get("freed"), Spot) for n in nodes) and tensor.fw is None and nodes[1:]
+            else "unknown"
+        )
     return "kept" if tensor.fw == "torch" else "unknown"
 
 
@@ -54,26 +65,51 @@ def _graph(m: Machine, held: Held) -> None:
     if _drained(held.holder) or held.loop is None:
         return
     state = _graph_state(tensor)
-    if (state == "freed" and _freed_in(tensor, held.loop)) or (state == "kept" and not held.holder.state.get("escaped") and m.world.get("script") and not _container_used(held)):
-        m.tell("graph kept", [("holder", held.spot), ("birth", tensor.born)], scalar=_is_loss(tensor), state=state, how="container", nodes=_nodes(held))
+    if (state == "freed" and _freed_in(tensor, held.loop)) or (
+        state == "kept" and not held.holder.state.get("escaped") and m.world.get("script") and not _container_used(held)
+    ):
+        m.tell(
+            "graph kept",
+            [("holder", held.spot), ("birth", tensor.born)],
+            scalar=_is_loss(tensor),
+            state=state,
+            how="container",
+            nodes=_nodes(m, held),
+        )
 
 
-def _nodes(held: Held) -> list[Any]:
+def _nodes(m: Machine, held: Held) -> list[Any]:
     """The expressions that carry a graph, as written: `.detach()` goes behind them."""
-    return [node for node, value in held.data or () if value.graph or _graph_state(value) == "freed"]
+    plain = m.world.get("plain", set())
+    return [
+        node
+        for node, value in held.data or ()
+        if id(node) not in plain and (value.graph or _graph_state(value) == "freed")
+    ]
 
 
 def _container_used(held: Held) -> bool:
     """Whether what else is in the container is differentiated: then this is, too."""
     for one in inside(held.holder):
-        if isinstance(one, Tensor) and one.node is not None and one.node.state.get("differentiated") and not one.node.state.get("freed"):
+        if (
+            isinstance(one, Tensor)
+            and one.node is not None
+            and one.node.state.get("differentiated")
+            and not one.node.state.get("root")
+        ):
             return True
     return False
 
 
 def _is_loss(tensor: Tensor) -> bool:
     node = tensor.node
-    return node is not None and (bool(node.state.get("root")) or node.op in ("mean", "sum") or "loss" in node.op or "Loss" in node.op or "entropy" in node.op)
+    return node is not None and (
+        bool(node.state.get("root"))
+        or node.op in ("mean", "sum")
+        or "loss" in node.op
+        or "Loss" in node.op
+        or "entropy" in node.op
+    )
 
 
 def _sum(m: Machine, held: Held) -> None:
@@ -82,7 +118,14 @@ def _sum(m: Machine, held: Held) -> None:
         return
     state = _graph_state(tensor)
     if state == "freed" and _freed_in(tensor, held.loop):
-        m.tell("graph kept", [("holder", held.spot), ("birth", tensor.born)], scalar=True, state=state, how="sum", nodes=_nodes(held))
+        m.tell(
+            "graph kept",
+            [("holder", held.spot), ("birth", tensor.born)],
+            scalar=True,
+            state=state,
+            how="sum",
+            nodes=_nodes(m, held),
+        )
 
 
 def _carried(m: Machine, held: Held) -> None:
@@ -91,7 +134,9 @@ def _carried(m: Machine, held: Held) -> None:
     if node is None or held.loop is None:
         return
     nodes = autograd.closure(node)
-    freed = [n for n in nodes if isinstance(n.state.get("freed"), Spot) and held.loop.uid in n.state.get("freed in", ())]
+    freed = [
+        n for n in nodes if isinstance(n.state.get("freed"), Spot) and held.loop.uid in n.state.get("freed in", ())
+    ]
     if not freed and (tensor.state.get("escaped") or node.state.get("escaped")):
         return
     # A sum is made of the sum before it; a state goes through other steps.
@@ -106,7 +151,14 @@ def _carried(m: Machine, held: Held) -> None:
     # An average of losses is a sum as well.
     losses = any(n.state.get("root") for n in nodes if n is not node)
     kind = "graph kept" if additive or losses else "state carried"
-    m.tell(kind, [("holder", held.spot), ("birth", born)], scalar=True, state="freed" if freed else "kept", how="sum", nodes=[])
+    m.tell(
+        kind,
+        [("holder", held.spot), ("birth", born)],
+        scalar=True,
+        state="freed" if freed else "kept",
+        how="sum",
+        nodes=[],
+    )
 
 
 def _hook(m: Machine, held: Held) -> None:
@@ -155,7 +207,9 @@ def _simple(kind: str) -> Any:
         if _drained(held.holder) or held.loop is None:
             return
         value = held.value
-        m.tell(kind, [("holder", held.spot), ("birth", value.born)], tensor=value if isinstance(value, Tensor) else None)
+        m.tell(
+            kind, [("holder", held.spot), ("birth", value.born)], tensor=value if isinstance(value, Tensor) else None
+        )
 
     return look
 
@@ -180,7 +234,12 @@ def _shared(m: Machine, held: Held) -> None:
     written = written.spot if isinstance(written, Maybe) else written
     shared, clock = held.data
     if isinstance(written, Spot) and not _drained(held.holder) and held.value.store.state.get("written at", 0) > clock:
-        m.tell("alias changes", [("holder", held.spot), ("birth", shared), ("use", written)], how="shared memory", tensor=held.value)
+        m.tell(
+            "alias changes",
+            [("holder", held.spot), ("birth", shared), ("use", written)],
+            how="shared memory",
+            tensor=held.value,
+        )
 
 
 def _alias(m: Machine, held: Held) -> None:
@@ -188,13 +247,24 @@ def _alias(m: Machine, held: Held) -> None:
     source: Map = held.value
     loaded = source.state.get("loaded at", 0)
     if any(held.data < step < loaded for step in m.world.get("step clocks", ())):
-        m.tell("alias changes", [("birth", held.spot), ("use", source.state["loaded"] if isinstance(source.state["loaded"], Spot) else None)], how="state_dict", tensor=None, node=source.born.node)
+        m.tell(
+            "alias changes",
+            [
+                ("birth", held.spot),
+                ("use", source.state["loaded"] if isinstance(source.state["loaded"], Spot) else None),
+            ],
+            how="state_dict",
+            tensor=None,
+            node=source.born.node,
+        )
 
 
 def _lru(m: Machine, held: Held) -> None:
     if held.holder.state.get("cleared"):
         return
-    m.tell("cache keeps", [("holder", held.holder.born), ("birth", held.value.born), ("use", held.spot)], how="lru_cache")
+    m.tell(
+        "cache keeps", [("holder", held.holder.born), ("birth", held.value.born), ("use", held.spot)], how="lru_cache"
+    )
 
 
 def _cache(m: Machine, held: Held) -> None:
@@ -203,18 +273,31 @@ def _cache(m: Machine, held: Held) -> None:
 
 
 def _closure(m: Machine, held: Held) -> None:
-    if not _drained(held.holder) and held.loop is not None and held.loop.uid in held.value.loops and m.world.get("script"):
+    if (
+        not _drained(held.holder)
+        and held.loop is not None
+        and held.loop.uid in held.value.loops
+        and m.world.get("script")
+    ):
         m.tell("closure keeps", [("holder", held.spot), ("birth", held.value.born)])
 
 
 def _grad(m: Machine, held: Held) -> None:
-    if not _drained(held.holder) and m.world.get("zeroed") and m.world.get("script") and not isinstance(held.holder, Map):
-        if held.holder.kind == "set":
-            m.tell("gradients kept", [("holder", held.spot), ("birth", held.value.born)], tensor=held.value)
+    if (
+        not _drained(held.holder)
+        and m.world.get("zeroed")
+        and m.world.get("script")
+        and not isinstance(held.holder, Map)
+    ) and held.holder.kind == "set":
+        m.tell("gradients kept", [("holder", held.spot), ("birth", held.value.born)], tensor=held.value)
 
 
 def _model_alias(m: Machine, held: Held) -> None:
-    steps = [o for o in m.world.get("optimizers", ()) if any(held.value is part for top in o.state["modules"] for part in autograd.parts(top))]
+    steps = [
+        o
+        for o in m.world.get("optimizers", ())
+        if any(held.value is part for top in o.state["modules"] for part in autograd.parts(top))
+    ]
     if steps and any(held.data < step for step in m.world.get("step clocks", ())):
         m.tell("alias changes", [("holder", held.spot), ("birth", held.value.born)], how="model", tensor=None)
 
@@ -305,7 +388,12 @@ def _never_reset(m: Machine) -> None:
     for optimizer in m.world.get("optimizers", ()):
         spot = optimizer.state.get("stepped in loop")
         passed = m.world.get("backward in loop")
-        if spot is not None and passed is not None and not optimizer.state.get("escaped") and optimizer.state["modules"]:
+        if (
+            spot is not None
+            and passed is not None
+            and not optimizer.state.get("escaped")
+            and optimizer.state["modules"]
+        ):
             m.tell("gradient never reset", [("use", passed), ("holder", spot)])
 
 
@@ -319,8 +407,18 @@ def _still_held(m: Machine, roots: list[Value]) -> None:
             continue
         for other, held in frame.names.items():
             for one in inside(held):
-                if isinstance(one, Tensor) and one.store is value.store and one.state.get("used", 0) <= clock and other != name:
-                    m.tell("still held", [("end", spot), ("birth", value.born), ("holder", one.born)], name=name, other=other)
+                if (
+                    isinstance(one, Tensor)
+                    and one.store is value.store
+                    and one.state.get("used", 0) <= clock
+                    and other != name
+                ):
+                    m.tell(
+                        "still held",
+                        [("end", spot), ("birth", value.born), ("holder", one.born)],
+                        name=name,
+                        other=other,
+                    )
 
 
 def _temporary_functions(m: Machine) -> None:

@@ -58,6 +58,7 @@ def stored(m: Machine, container: Seq | Map, key: Value, value: Value, node: ast
     loop = outlived(m, container)
     if container.state.get("bounded"):
         return
+    expressions(m, node, value)
     for one in inside(value):
         if isinstance(one, Tensor):
             if one.node is not None:
@@ -73,7 +74,7 @@ def stored(m: Machine, container: Seq | Map, key: Value, value: Value, node: ast
         _keyed(m, container, key, value, spot)
 
 
-def expressions(node: ast.AST, value: Value) -> list[tuple[ast.expr, Value]]:
+def expressions(m: Machine, node: ast.AST, value: Value) -> list[tuple[ast.expr, Value]]:
     """The expressions of what is stored, with their values: several, if it is a tuple or a dict as written."""
     arg: Any = None
     if isinstance(node, ast.Call) and node.args:
@@ -88,6 +89,8 @@ def expressions(node: ast.AST, value: Value) -> list[tuple[ast.expr, Value]]:
     else:
         pairs = [(arg, value)] if arg is not None else []
     simple = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+    plain = m.world.setdefault("plain", set())
+    plain.update(id(e) for e, v in pairs if not isinstance(v, Tensor))
     return [(e, v) for e, v in pairs if isinstance(e, simple) and isinstance(v, Tensor)]
 
 
@@ -95,7 +98,7 @@ def _tensor_stored(
     m: Machine, container: Seq | Map, key: Value, one: Tensor, spot: Spot, loop: Loop | None, value: Value
 ) -> None:
     shared = one.store.state.get("shared")
-    if loop is None:
+    if loop is None or m.traces:
         return
     hook = m.world.get("hook")
     if hook is not None:
@@ -119,11 +122,13 @@ def _tensor_stored(
     elif one.fw in ("tf", "jax") and one.trace is None:
         m.held.append(Held("device", one, container, spot, loop, {"clock": m.clock}))
     if one.fw in (None, "torch"):
-        m.held.append(Held("graph", one, container, spot, loop, expressions(spot.node, value)))
+        m.held.append(Held("graph", one, container, spot, loop, expressions(m, spot.node, value)))
 
 
 def _differs(key: Value) -> bool:
-    return any(isinstance(k, Num) and (k.varies or k.of is not None) for k in inside(key)) or isinstance(key, (Tensor, Obj))
+    return any(isinstance(k, Num) and (k.varies or k.of is not None) for k in inside(key)) or isinstance(
+        key, (Tensor, Obj)
+    )
 
 
 def alias_kept(m: Machine, value: Value, spot: Spot) -> None:
@@ -158,7 +163,7 @@ def _object_stored(m: Machine, container: Seq | Map, one: Obj, spot: Spot, loop:
 
 
 def _keyed(m: Machine, container: Map, key: Value, value: Value, spot: Spot) -> None:
-    """A dict used as a cache: by what is it keyed, and does it grow?"""
+    """Look at a dict used as a cache: what it is keyed by, and whether it grows."""
     found = tensors(value)
     if not found:
         return
@@ -175,7 +180,9 @@ def _keyed(m: Machine, container: Map, key: Value, value: Value, spot: Spot) -> 
     loop = outlived(m, container)
     if not container.state.get("tested"):
         return
-    if loop is not None and (_differs_in_turns(container, key) or any(isinstance(k, Num) and k.varies for k in inside(key))):
+    if loop is not None and (
+        _differs_in_turns(container, key) or any(isinstance(k, Num) and k.varies for k in inside(key))
+    ):
         concrete = [t for t in found if t.fw is not None]
         if concrete and not m.traces:
             m.held.append(Held("cache", concrete[0], container, spot, loop))
@@ -256,18 +263,18 @@ def attribute_kept(m: Machine, owner: Obj, name: str, value: Value, node: ast.AS
 
 
 def after_loop(m: Machine, loop: Loop) -> None:
-    """Which sums and states has the loop carried from turn to turn, with their graphs?"""
+    """Note the sums and states that the loop has carried from turn to turn, with their graphs."""
     if m.grad[-1] != "grad":
         return
     slots: list[tuple[Any, Spot, Any]] = []
     for name, value in m.frame.names.items():
         for one in options(value):
             if isinstance(one, Tensor) and one.node is not None and one.fw in ("torch", None):
-                slots.append((one, one.born, name))
+                slots.append((one, one.born, name))  # noqa: PERF401
     for owner, name, spot in list(m.world.get("attribute writes", {}).values()):
         for one in options(owner.attrs.get(name, Const(None))):
             if isinstance(one, Tensor) and one.node is not None:
-                slots.append((one, spot, owner))
+                slots.append((one, spot, owner))  # noqa: PERF401
     for one, spot, holder in slots:
         if one.loops and loop.uid in one.loops and autograd.turns_of(one.node, loop.uid) >= {0, 1}:
             m.held.append(Held("carried", one, holder, spot, loop))
@@ -282,7 +289,7 @@ def cached_call(m: Machine, wrapped: Wrapped, args: list[Value], result: Value, 
             module = isinstance(one, Obj) and one.family == "torch.Module"
             array = isinstance(one, Tensor) and one.fw is not None and "element" not in one.flags
             if (module or array) and (m.loops or m.calls):
-                local = bool(one.loops) or m.loops  # type: ignore[union-attr]
+                local = bool(getattr(one, "loops", ())) or m.loops
                 if local:
                     m.held.append(Held("lru", one, wrapped, m.spot(node), m.loops[0] if m.loops else None))
                 return

@@ -140,7 +140,7 @@ class Machine:
 
     def unknown(self, node: ast.AST) -> Tensor:
         """A value of which nothing is known."""
-        return self.own(Tensor(None, self.spot(node)))
+        return self.own(Tensor(None, self.spot(node)))  # type: ignore[no-any-return]
 
     def own(self, made: Any) -> Any:
         """Note where in loops and traces something was made."""
@@ -169,7 +169,9 @@ class Machine:
         made: Tensor = self.own(Tensor(fw, spot, store))
         made.view = view
         parents = list(parents)
-        if (self.traces and fw in ("jax", "tf", "keras") and any(t.framework in (fw, "keras") for t in self.traces)) or (self.traces and fw == "torch" and self.traces[-1].framework == "torch"):
+        if (
+            self.traces and fw in ("jax", "tf", "keras") and any(t.framework in (fw, "keras") for t in self.traces)
+        ) or (self.traces and fw == "torch" and self.traces[-1].framework == "torch"):
             made.trace = self.traces[-1]
         for parent in parents:
             made.varies = made.varies or parent.varies

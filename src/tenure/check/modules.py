@@ -22,7 +22,10 @@ ALONE = re.compile(
     rb"|autograd\.grad|torch\.save|Dataset\.from|def (?:train|test|predict)_step|torch\.func|tenure\.|reset_default_graph|no_grad.*submit"
 )
 # A file with statements of its own at the top level is a program: it is followed from there.
-PROGRAM = re.compile(rb"^(?:for |while |with |if __name__|[A-Za-z_][\w.]*\(|[A-Za-z_][\w, ]* = (?:[a-z_]+\(|[\[{(].*\bfor\b))", re.MULTILINE)
+PROGRAM = re.compile(
+    rb"^(?:for |while |with |if __name__|[A-Za-z_][\w.]*\(|[A-Za-z_][\w.]* [-+*/@]= |[A-Za-z_][\w, ]* = (?:[a-z_]+\(|[\[{(].*\bfor\b))",
+    re.MULTILINE,
+)
 
 
 class Module:
@@ -103,7 +106,36 @@ def find_module(name: str, level: int, here: str, roots: tuple[Path, ...]) -> Pa
 
 
 _FOREIGN = frozenset(
-    ["torch", "jax", "tensorflow", "keras", "numpy", "functools", "collections", "os", "sys", "math", "typing", "itertools", "time", "logging", "contextlib", "dataclasses", "pathlib", "random", "json", "re", "abc", "warnings", "copy", "threading", "queue", "gc", "weakref", "concurrent"]
+    [
+        "torch",
+        "jax",
+        "tensorflow",
+        "keras",
+        "numpy",
+        "functools",
+        "collections",
+        "os",
+        "sys",
+        "math",
+        "typing",
+        "itertools",
+        "time",
+        "logging",
+        "contextlib",
+        "dataclasses",
+        "pathlib",
+        "random",
+        "json",
+        "re",
+        "abc",
+        "warnings",
+        "copy",
+        "threading",
+        "queue",
+        "gc",
+        "weakref",
+        "concurrent",
+    ]
 )
 
 

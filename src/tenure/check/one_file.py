@@ -111,7 +111,12 @@ def decoded(raw: bytes) -> str:
 
 
 def _load(
-    name: str, level: int, here: Module, roots: tuple[Path, ...], others: dict[str, Module | None], needs: dict[str, str]
+    name: str,
+    level: int,
+    here: Module,
+    roots: tuple[Path, ...],
+    others: dict[str, Module | None],
+    needs: dict[str, str],
 ) -> Module | None:
     """Another file of the checked code, with its functions and classes, not what it does when imported."""
     path = find_module(name, level, here.file, roots)

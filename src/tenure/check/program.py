@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,9 @@ STEPS = 30_000
 SAMPLE_STEPS = 1_200  # for making an object to look at a method with
 
 
-def follow(module: Module, triggers: list[int], loader: Callable[[str, int, Module], Module | None] | None) -> list[Fact]:
+def follow(
+    module: Module, triggers: list[int], loader: Callable[[str, int, Module], Module | None] | None
+) -> list[Fact]:
     """All that can be seen in a file."""
     lines = len(module.lines)
     m = Machine(STEPS + STEPS_A_LINE * lines, loader)
@@ -29,10 +32,8 @@ def follow(module: Module, triggers: list[int], loader: Callable[[str, int, Modu
     m.main = module
     m.world["jax"] = "jax" in module.text
     module_frame(m, module)
-    try:
+    with contextlib.suppress(OutOfSteps):
         run(m, module.tree.body)
-    except OutOfSteps:
-        pass
     module.followed = True
     judging.judge(m, list(module.names.values()))
     facts = list(m.facts)
@@ -60,10 +61,8 @@ def _uncalled(first: Machine, module: Module, triggers: list[int], loader: Any) 
         m.world["jax"] = first.world.get("jax")
         m.world["graph_mode"] = False
         m.frame = module.frame
-        try:
+        with contextlib.suppress(OutOfSteps):
             _enter(m, function, owner, wrapped)
-        except OutOfSteps:
-            pass
         first.seen_functions |= m.seen_functions
         judging.judge(m, [])
         told += m.facts
@@ -119,7 +118,7 @@ def _enter(m: Machine, function: Func, owner: Class | None, wrapped: Wrapped | N
 
 
 def _static(node: Any) -> bool:
-    return any(isinstance(d, ast.Name) and d.id in ("staticmethod",) for d in node.decorator_list)
+    return any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list)
 
 
 def _sample(m: Machine, owner: Class, node: ast.AST) -> Value:

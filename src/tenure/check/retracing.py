@@ -57,9 +57,16 @@ def _argument(m: Machine, wrapped: Wrapped, arg: Value, *, static: bool, node: a
         return
     spot = m.spot(node)
     if isinstance(one, Func) and m.loops[-1].uid in one.loops:
-        m.tell("retraced", [("use", spot), ("birth", one.born)], why="a function made anew", how=wrapped.options["name"])
+        m.tell(
+            "retraced", [("use", spot), ("birth", one.born)], why="a function made anew", how=wrapped.options["name"]
+        )
     elif isinstance(one, Num) and one.varies and _long(m):
-        m.tell("retraced", [("use", spot), ("birth", m.spot(m.loops[-1].node))], why="a Python number that differs", how=wrapped.options["name"])
+        m.tell(
+            "retraced",
+            [("use", spot), ("birth", m.spot(m.loops[-1].node))],
+            why="a Python number that differs",
+            how=wrapped.options["name"],
+        )
 
 
 def _long(m: Machine) -> bool:

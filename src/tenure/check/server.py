@@ -35,23 +35,25 @@ def make() -> LanguageServer:
         diagnostics = [_diagnostic(finding) for finding in known[uri]]
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics))
 
-    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)  # type: ignore[untyped-decorator]
     def opened(params: lsp.DidOpenTextDocumentParams) -> None:
         look(params.text_document.uri)
 
-    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)  # type: ignore[untyped-decorator]
     def changed(params: lsp.DidChangeTextDocumentParams) -> None:
         look(params.text_document.uri)
 
-    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
+    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)  # type: ignore[untyped-decorator]
     def saved(params: lsp.DidSaveTextDocumentParams) -> None:
         look(params.text_document.uri)
 
-    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)  # type: ignore[untyped-decorator]
     def closed(params: lsp.DidCloseTextDocumentParams) -> None:
         known.pop(params.text_document.uri, None)
 
-    @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix]))
+    kinds = lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix])
+
+    @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, kinds)  # type: ignore[untyped-decorator]
     def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
         uri = params.text_document.uri
         first, last = params.range.start.line + 1, params.range.end.line + 1
@@ -60,7 +62,7 @@ def make() -> LanguageServer:
             if finding.main and first <= finding.main.line <= last and finding.fix and finding.fix.edits
         ]  # fmt: skip
 
-    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
+    @server.feature(lsp.TEXT_DOCUMENT_HOVER)  # type: ignore[untyped-decorator]
     def hover(params: lsp.HoverParams) -> lsp.Hover | None:
         for finding in known.get(params.text_document.uri, []):
             if finding.main and finding.main.line == params.position.line + 1:

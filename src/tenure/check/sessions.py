@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenure.check.machine import Machine
-from tenure.check.values import NONE, Const, Map, Maybe, Num, Obj, Seq, Spot, Tensor, Value, best, inside, tensors
+from tenure.check.values import NONE, Const, Maybe, Num, Obj, Seq, Spot, Tensor, Value, best, inside, tensors
 
 
 def _current(m: Machine) -> Any:
@@ -16,7 +16,9 @@ def _current(m: Machine) -> Any:
     return current_graph(m)
 
 
-def _session(m: Machine, name: str, words: tuple[str, ...], args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def _session(
+    m: Machine, name: str, words: tuple[str, ...], args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     made = m.obj("session", node)
     graph = kwargs.get("graph")
     if graph is None and len(args) > 1:
@@ -35,7 +37,9 @@ def _graph(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[st
     return m.obj("tf.Graph", node)
 
 
-def _default_graph(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def _default_graph(
+    m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     graph = _current(m)
     return graph if isinstance(graph, Obj) else m.unknown(node)
 
@@ -51,23 +55,31 @@ def _reset(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[st
     return NONE
 
 
-def _mode(m: Machine, name: str, words: tuple[str, ...], args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def _mode(
+    m: Machine, name: str, words: tuple[str, ...], args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     m.world["graph_mode"] = words[0] == "graph_mode"
     m.world.setdefault("default graph", m.obj("tf.Graph", node))
     return NONE
 
 
-def _initializer(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def _initializer(
+    m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     made = m.obj("initializer", node)
     given = [t for value in args for t in tensors(value)]
-    made.state["variables"] = given if name.endswith("variables_initializer") and given else list(m.world.get("variables", []))
+    made.state["variables"] = (
+        given if name.endswith("variables_initializer") and given else list(m.world.get("variables", []))
+    )
     made.state["all"] = not given
     made.state["place"] = _current(m)
     made.state["eager"] = _current(m) is None
     return made
 
 
-def _variable_scope(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def _variable_scope(
+    m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     made = m.obj("variable_scope", node)
     first = args[0] if args else kwargs.get("name_or_scope", NONE)
     made.state["name"] = first.value if isinstance(first, Const) and isinstance(first.value, str) else None
@@ -80,8 +92,7 @@ def _variable_scope(m: Machine, name: str, words: Any, args: list[Value], kwargs
 
 
 def _iterator(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
-    made = m.obj("iterator", node)
-    return made
+    return m.obj("iterator", node)
 
 
 CALLS: dict[str, Callable[..., Value]] = {
@@ -130,7 +141,13 @@ def evaluated(m: Machine, owner: Tensor, args: list[Value], kwargs: dict[str, Va
     session = best(kwargs.get("session", args[1] if len(args) > 1 else NONE))
     if isinstance(session, Obj):
         run(m, session, [owner, *args[:1]], node)
-    elif owner.place is not None and not m.world.get("sessions") and "session" not in kwargs and len(args) < 2 and not m.traces:
+    elif (
+        owner.place is not None
+        and not m.world.get("sessions")
+        and "session" not in kwargs
+        and len(args) < 2
+        and not m.traces
+    ):
         sure = m.world.get("script") and not m.conditions_on_tracing()
         if sure:
             m.tell("no default session", [("use", m.spot(node)), ("birth", owner.born)])
@@ -151,17 +168,17 @@ def run(m: Machine, session: Obj, args: list[Value], node: ast.AST) -> None:
     found = [one for one in fetched if isinstance(one, Tensor)]
     for one in found:
         _fetch(m, session, one, node)
-    feeds = best(args[1]) if len(args) > 1 else NONE
-    if isinstance(feeds, Map):
-        for key in m.world.get("placeholders", ()):
-            _ = key
-    for one in fetched:
-        if isinstance(one, Obj) and one.kind == "initializer":
-            if one.state.get("eager") and not session.state.get("given") and m.world.get("eager variables") is not False:
-                _eager(m, session, m.spot(one.born.node), node)
+    for part in fetched:
+        if isinstance(part, Obj) and part.kind == "initializer":
+            if (
+                part.state.get("eager")
+                and not session.state.get("given")
+                and m.world.get("eager variables") is not False
+            ):
+                _eager(m, session, m.spot(part.born.node), node)
             ready = session.state["ready"]
-            ready.extend(one.state.get("variables", []))
-            ready.extend(one.state.get("iterators", []))
+            ready.extend(part.state.get("variables", []))
+            ready.extend(part.state.get("iterators", []))
     if m.world.get("script"):
         _uninitialised(m, session, found, node)
 
@@ -171,12 +188,26 @@ def _fetch(m: Machine, session: Obj, one: Tensor, node: ast.AST) -> None:
         return
     home = session.state.get("graph") or session.state.get("home")
     if one.place is None:
-        if home is None and not m.traces and one.fw == "tf" and "keras" not in one.flags and not m.world.get("graph_mode"):
+        if (
+            home is None
+            and not m.traces
+            and one.fw == "tf"
+            and "keras" not in one.flags
+            and not m.world.get("graph_mode")
+        ):
             _eager(m, session, one.born, node)
         return
-    if home is not None and one.place is not home and (session.state.get("graph") is not None or not session.state.get("given")):
+    if (
+        home is not None
+        and one.place is not home
+        and (session.state.get("graph") is not None or not session.state.get("given"))
+    ):
         dead = one.place in m.world.get("dead graphs", ())
-        m.tell("other graph", [("use", m.spot(node)), ("birth", one.born), ("end", m.world.get("reset") if dead else None)], reset=dead)
+        m.tell(
+            "other graph",
+            [("use", m.spot(node)), ("birth", one.born), ("end", m.world.get("reset") if dead else None)],
+            reset=dead,
+        )
 
 
 def _eager(m: Machine, session: Obj, born: Spot, node: ast.AST) -> None:
@@ -203,7 +234,9 @@ def _uninitialised(m: Machine, session: Obj, fetched: list[Tensor], node: ast.AS
                 return
 
 
-def object_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value | None:
+def object_method(
+    m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value | None:
     """Methods of sessions, graphs, iterators, scopes and savers."""
     if owner.kind == "session":
         if name == "run":

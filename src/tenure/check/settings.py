@@ -35,7 +35,9 @@ class Settings:
             return False
         posix = Path(file).as_posix()
         for pattern, codes in self.per_file.items():
-            if (fnmatch.fnmatch(posix, pattern) or fnmatch.fnmatch(posix, f"*/{pattern}")) and _matches(code, name, codes):
+            if (fnmatch.fnmatch(posix, pattern) or fnmatch.fnmatch(posix, f"*/{pattern}")) and _matches(
+                code, name, codes
+            ):
                 return False
         return True
 
@@ -79,7 +81,9 @@ def _read(file: Path) -> dict[str, Any]:
     for key, value in told.items():
         if key not in _KEYS:
             near = difflib.get_close_matches(key, list(_KEYS), 1)
-            raise TenureError(f"{file}: [tool.tenure] has no setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise TenureError(
+                f"{file}: [tool.tenure] has no setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+            )
         if not isinstance(value, _KEYS[key]):
             raise TenureError(f"{file}: {key!r} in [tool.tenure] must be a {_KEYS[key].__name__}")
     return {**told, "root": str(file.parent)}

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenure.check import contexts, effects, keeping
+from tenure.check import contexts, effects, imports, keeping
 from tenure.check.expressions import evaluate, set_item, truth
 from tenure.check.machine import (
     BROKE,
@@ -69,7 +69,12 @@ def _expression(m: Machine, node: ast.Expr) -> int:
 
 def _assign(m: Machine, node: ast.Assign) -> int:
     value = evaluate(m, node.value)
-    if m.loops and m.conditions and isinstance(node.value, (ast.Name, ast.Attribute)) and isinstance(node.targets[0], ast.Name):
+    if (
+        m.loops
+        and m.conditions
+        and isinstance(node.value, (ast.Name, ast.Attribute))
+        and isinstance(node.targets[0], ast.Name)
+    ):
         keeping.model_aliased(m, value, node)
     for target in node.targets:
         bind(m, target, value)
@@ -135,10 +140,7 @@ def set_attribute(m: Machine, owner: Value, name: str, value: Value, node: ast.A
 def _augmented(m: Machine, node: ast.AugAssign) -> int:
     target = node.target
     load: ast.expr
-    if isinstance(target, ast.Name):
-        load = ast.copy_location(ast.Name(target.id, ast.Load()), target)
-    else:
-        load = target
+    load = ast.copy_location(ast.Name(target.id, ast.Load()), target) if isinstance(target, ast.Name) else target
     left, right = evaluate(m, load), evaluate(m, node.value)
     value = effects.augmented(m, left, right, node)
     # A counter differs from turn to turn.
@@ -230,7 +232,11 @@ def loop(m: Machine, node: Any, prepare: Callable[[int], None], turns: int, kind
     one = Loop(m.uid, node, 0, kind, m.frame.function)
     m.loops.append(one)
     m.loop_ids = (*m.loop_ids, one.uid)
-    trace = Trace("control flow", "for" if isinstance(node, ast.For) else "while", "tf", m.spot(node)) if kind == "graph" else None
+    trace = (
+        Trace("control flow", "for" if isinstance(node, ast.For) else "while", "tf", m.spot(node))
+        if kind == "graph"
+        else None
+    )
     how = ON
     try:
         for turn in range(turns):
@@ -372,8 +378,7 @@ def _class(m: Machine, node: ast.ClassDef) -> int:
     made.attrs.update(inner.names)
     for value in inner.names.values():
         _own_methods(made, value)
-    value: Value = made
-    m.assign(node.name, value, m.spot(node))
+    m.assign(node.name, made, m.spot(node))
     return ON
 
 
@@ -402,48 +407,6 @@ def _delete(m: Machine, node: ast.Delete) -> int:
             if isinstance(owner, Seq) and whole and not m.conditions:
                 owner.items.clear()
                 owner.rest = None
-    return ON
-
-
-def _import(m: Machine, node: ast.Import) -> int:
-    for alias in node.names:
-        if alias.asname:
-            m.assign(alias.asname, Ref(canonical(alias.name)), m.spot(node))
-        else:
-            top = alias.name.partition(".")[0]
-            m.assign(top, Ref(canonical(top)), m.spot(node))
-    return ON
-
-
-def _import_from(m: Machine, node: ast.ImportFrom) -> int:
-    module = "." * node.level + (node.module or "")
-    for alias in node.names:
-        if alias.name == "*":
-            continue
-        name = canonical(f"{module}.{alias.name}" if module.strip(".") else module + alias.name)
-        m.assign(alias.asname or alias.name, Ref(name), m.spot(node))
-    return ON
-
-
-_SHORT = {"jax.numpy": "jax.numpy", "tensorflow.compat.v1": "tensorflow.compat.v1", "tensorflow.keras": "keras"}
-
-
-def canonical(name: str) -> str:
-    """One name for what has several."""
-    if name.startswith("tensorflow.keras"):
-        return "keras" + name[len("tensorflow.keras") :]
-    if name.startswith("tensorflow.python.keras"):
-        return "keras" + name[len("tensorflow.python.keras") :]
-    return name
-
-
-def _global(m: Machine, node: ast.Global) -> int:
-    m.frame.globals.update(node.names)
-    return ON
-
-
-def _nonlocal(m: Machine, node: ast.Nonlocal) -> int:
-    m.frame.nonlocals.update(node.names)
     return ON
 
 
@@ -486,10 +449,10 @@ _STEPS: dict[type, Callable[[Machine, Any], int]] = {
     ast.AsyncFunctionDef: _function,
     ast.ClassDef: _class,
     ast.Delete: _delete,
-    ast.Import: _import,
-    ast.ImportFrom: _import_from,
-    ast.Global: _global,
-    ast.Nonlocal: _nonlocal,
+    ast.Import: imports.imported,
+    ast.ImportFrom: imports.imported_from,
+    ast.Global: imports.made_global,
+    ast.Nonlocal: imports.made_nonlocal,
     ast.Match: _match,
     ast.Assert: _assert,
     ast.Break: lambda m, node: BROKE,

@@ -24,10 +24,40 @@ from tenure.check.values import (
     tensors,
 )  # fmt: skip
 
-_NEW_ARRAYS = frozenset(["zeros", "ones", "empty", "full", "arange", "linspace", "zeros_like", "ones_like", "empty_like", "full_like", "eye", "random"])
+_NEW_ARRAYS = frozenset(
+    [
+        "zeros",
+        "ones",
+        "empty",
+        "full",
+        "arange",
+        "linspace",
+        "zeros_like",
+        "ones_like",
+        "empty_like",
+        "full_like",
+        "eye",
+        "random",
+    ]
+)
 
 
-_ABOUT = frozenset("result_type shape ndim size issubdtype can_cast isscalar iinfo finfo dtype promote_types broadcast_shapes".split())
+_ABOUT = frozenset(
+    [
+        "result_type",
+        "shape",
+        "ndim",
+        "size",
+        "issubdtype",
+        "can_cast",
+        "isscalar",
+        "iinfo",
+        "finfo",
+        "dtype",
+        "promote_types",
+        "broadcast_shapes",
+    ]
+)
 
 
 def call(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value | None:
@@ -37,7 +67,8 @@ def call(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], nod
         return _numpy(m, head, last, args, kwargs, node)
     found = _CALLS.get(name)
     if found is not None:
-        return found(m, args, kwargs, node)
+        made: Value = found(m, args, kwargs, node)
+        return made
     if name.startswith("math."):
         for one in args:
             effects.read_as_number(m, one, node, name)
@@ -64,10 +95,16 @@ def _numpy(m: Machine, head: str, last: str, args: list[Value], kwargs: dict[str
         return NONE
     if last in ("asarray", "frombuffer", "from_dlpack", "ascontiguousarray") and args:
         source = best(args[0])
-        store = source.store if isinstance(source, Tensor) else source.state.get("store") if isinstance(source, Obj) else None
+        store = (
+            source.store
+            if isinstance(source, Tensor)
+            else source.state.get("store")
+            if isinstance(source, Obj)
+            else None
+        )
         if store is not None:
             return m.tensor("np", node, store=store)
-    if last == "default_rng" or last == "RandomState":
+    if last in {"default_rng", "RandomState"}:
         return m.obj("numpy rng", node)
     return m.tensor("np", node)
 
@@ -114,7 +151,9 @@ def _defaultdict(m: Machine, args: list[Value], kwargs: dict[str, Value], node: 
     made: Map = m.own(Map(m.spot(node)))
     factory = getattr(best(args[0]), "name", "") if args else ""
     if factory in ("builtins.list", "builtins.set", "builtins.dict", "collections.deque"):
-        inner: Any = m.own(Map(m.spot(node))) if factory == "builtins.dict" else m.seq(factory.rpartition(".")[2], [], node)
+        inner: Any = (
+            m.own(Map(m.spot(node))) if factory == "builtins.dict" else m.seq(factory.rpartition(".")[2], [], node)
+        )
         made.rest = inner
     elif factory in ("builtins.int", "builtins.float"):
         made.rest = Const(0)
@@ -246,7 +285,9 @@ _CALLS: dict[str, Any] = {
 }
 
 
-def object_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value | None:
+def object_method(
+    m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value | None:
     """Methods of threads, pools, storages and scopes."""
     if owner.kind == "thread":
         if name == "start":

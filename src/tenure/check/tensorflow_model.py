@@ -76,7 +76,9 @@ def _variable(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict
     return made
 
 
-def _get_variable(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def _get_variable(
+    m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     made = _variable(m, name, words, [], {}, node)
     sessions.named_variable(m, made, args[0] if args else kwargs.get("name", NONE), node)  # type: ignore[arg-type]
     return made
@@ -89,7 +91,9 @@ def _tape(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str
     return made
 
 
-def _tensor_array(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def _tensor_array(
+    m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     return m.obj("tensor array", node)
 
 
@@ -145,7 +149,13 @@ def keras_call(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value
             made.flags = frozenset({"keras"})
         return made
     traced = any(t.framework == "tf" and t.kind == "function" for t in m.traces)
-    if traced and not m.conditions and not m.ifs and (".layers." in name or ".optimizers." in name) and last[:1].isupper():
+    if (
+        traced
+        and not m.conditions
+        and not m.ifs
+        and (".layers." in name or ".optimizers." in name)
+        and last[:1].isupper()
+    ):
         m.world.setdefault("variables in trace", []).append(m.spot(node))
     if ".layers." in name or last in ("Model", "Sequential"):
         return m.obj(name, node)
@@ -208,7 +218,9 @@ def _read(m: Machine, owner: Tensor, node: ast.AST) -> None:
         m.tell("keras symbolic", [("use", m.spot(node)), ("birth", owner.born)], how=".numpy()")
 
 
-def object_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value | None:
+def object_method(
+    m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value | None:
     """Methods of tapes, arrays, datasets, sessions and models."""
     if owner.kind == "tape":
         return _tape_method(m, owner, name, args, kwargs, node)
@@ -225,7 +237,11 @@ def object_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: 
     found = sessions.object_method(m, owner, name, args, kwargs, node)
     if found is not None:
         return found
-    if owner.family == "keras.Model" and owner.cls is not None and name in ("fit", "evaluate", "predict", "train_on_batch"):
+    if (
+        owner.family == "keras.Model"
+        and owner.cls is not None
+        and name in ("fit", "evaluate", "predict", "train_on_batch")
+    ):
         _follow_steps(m, owner, node)
         return m.unknown(node)
     if owner.family.startswith("keras") and name == "add_weight":
@@ -262,7 +278,9 @@ def follow_step(m: Machine, owner: Obj, function: Func, node: ast.AST) -> None:
         call_function(m, function.bind(owner), [data], {}, node)
 
 
-def _tape_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def _tape_method(
+    m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value:
     if name in ("gradient", "jacobian", "batch_jacobian"):
         used = owner.state.get("used")
         inside_ = owner in m.world.get("tapes", ())
@@ -272,7 +290,13 @@ def _tape_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: d
             m.put(owner.state, "used", m.spot(node))
         ended = owner.state.get("ended at")
         for one in tensors(args[0]) if args else ():
-            if ended is not None and not m.traces and one.fw == "tf" and one.node is not None and one.node.state.get("at", 0) > ended:
+            if (
+                ended is not None
+                and not m.traces
+                and one.fw == "tf"
+                and one.node is not None
+                and one.node.state.get("at", 0) > ended
+            ):
                 m.tell("outside tape", [("use", m.spot(node)), ("birth", one.born), ("end", owner.born)])
         sources = best(args[1]) if len(args) > 1 else best(kwargs.get("sources", NONE))
         parents = tensors(args[0]) if args else []
@@ -294,7 +318,9 @@ def _array_method(m: Machine, owner: Obj, name: str, args: list[Value], node: as
     return m.unknown(node)
 
 
-def _dataset_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
+def _dataset_method(
+    m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
+) -> Value:
     made = m.obj("dataset", node)
     elements = owner.state.get("elements")
     made.state["elements"] = elements

@@ -8,7 +8,6 @@ from typing import Any
 
 from tenure.check import autograd, effects, keeping, torch_hooks
 from tenure.check.contexts import tracing
-from tenure.check.iteration import parameter
 from tenure.check.machine import Machine, Trace
 from tenure.check.values import (
     NONE,
@@ -29,14 +28,84 @@ from tenure.check.values import (
 )  # fmt: skip
 
 # Modules without weights: their result carries a graph only if their input does.
-_PLAIN_MODULES = ("ReLU", "GELU", "SiLU", "Tanh", "Sigmoid", "Softmax", "LogSoftmax", "Dropout", "Flatten", "Identity", "Pool", "Loss", "Upsample", "Pad", "ELU", "Softplus", "Unflatten", "Fold", "Shuffle", "Mish", "Hard", "Similarity")
+_PLAIN_MODULES = (
+    "ReLU",
+    "GELU",
+    "SiLU",
+    "Tanh",
+    "Sigmoid",
+    "Softmax",
+    "LogSoftmax",
+    "Dropout",
+    "Flatten",
+    "Identity",
+    "Pool",
+    "Loss",
+    "Upsample",
+    "Pad",
+    "ELU",
+    "Softplus",
+    "Unflatten",
+    "Fold",
+    "Shuffle",
+    "Mish",
+    "Hard",
+    "Similarity",
+)
 _SAVE_OUTPUT = ("ReLU", "Tanh", "Sigmoid", "Softmax", "ELU")
 _RECURRENT = ("RNN", "LSTM", "GRU")
 # Methods that only a torch tensor has: they tell what an unknown value is.
 TELLING = frozenset(["requires_grad_", "retain_grad", "register_hook", "untyped_storage", "detach_", "data_ptr"])
-_NUMBERS = frozenset(["item", "tolist", "numel", "dim", "nelement", "element_size", "size", "stride", "is_contiguous", "is_floating_point", "get_device", "__len__", "is_shared", "ndimension", "storage_offset"])
-_FRESH = frozenset(["clone", "contiguous", "cpu", "cuda", "to", "float", "double", "half", "bfloat16", "long", "int", "bool", "type"])
-_DETACHED = frozenset(["argmax", "argmin", "argsort", "eq", "ne", "gt", "lt", "ge", "le", "isnan", "isinf", "isfinite", "sign", "bernoulli", "nonzero", "any", "all", "bincount", "new_zeros", "new_ones", "new_tensor", "new_full", "new_empty", "randint_like"])
+_NUMBERS = frozenset(
+    [
+        "item",
+        "tolist",
+        "numel",
+        "dim",
+        "nelement",
+        "element_size",
+        "size",
+        "stride",
+        "is_contiguous",
+        "is_floating_point",
+        "get_device",
+        "__len__",
+        "is_shared",
+        "ndimension",
+        "storage_offset",
+    ]
+)
+_FRESH = frozenset(
+    ["clone", "contiguous", "cpu", "cuda", "to", "float", "double", "half", "bfloat16", "long", "int", "bool", "type"]
+)
+_DETACHED = frozenset(
+    [
+        "argmax",
+        "argmin",
+        "argsort",
+        "eq",
+        "ne",
+        "gt",
+        "lt",
+        "ge",
+        "le",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "sign",
+        "bernoulli",
+        "nonzero",
+        "any",
+        "all",
+        "bincount",
+        "new_zeros",
+        "new_ones",
+        "new_tensor",
+        "new_full",
+        "new_empty",
+        "randint_like",
+    ]
+)
 _PAIRS = frozenset(["max", "min", "sort", "topk", "median", "mode", "kthvalue", "unique", "cummax"])
 _SEVERAL = frozenset(["chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit"])
 
@@ -47,10 +116,18 @@ def backward_call(m: Machine, owner: Value, args: list[Value], kwargs: dict[str,
         return NONE
     target: Value = owner
     first = best(args[0]) if args else None
-    if isinstance(owner, Tensor) and owner.fw is None and isinstance(first, Tensor) and "gradient" not in kwargs and owner.node is None:
+    if (
+        isinstance(owner, Tensor)
+        and owner.fw is None
+        and isinstance(first, Tensor)
+        and "gradient" not in kwargs
+        and owner.node is None
+    ):
         target = args[0]  # engine.backward(loss)
     named = dict(kwargs)
-    for name, value in zip(("gradient", "retain_graph", "create_graph"), args if target is owner else args[1:], strict=False):
+    for name, value in zip(
+        ("gradient", "retain_graph", "create_graph"), args if target is owner else args[1:], strict=False
+    ):
         named.setdefault(name, value)
     autograd.backward(m, target, node, named, inputs=None)
     if m.loops:
@@ -67,7 +144,9 @@ def backward_call(m: Machine, owner: Value, args: list[Value], kwargs: dict[str,
     return NONE
 
 
-def _differentiates(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def _differentiates(
+    m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     outputs = args[0] if args else kwargs.get("outputs", NONE)
     wrt = args[1] if len(args) > 1 else kwargs.get("inputs", NONE)
     create = autograd.flag(kwargs.get("create_graph"))
@@ -89,7 +168,9 @@ def _backward(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict
     return backward_call(m, args[0], [], kwargs, node) if args else NONE
 
 
-def _grad_mode(m: Machine, name: str, words: tuple[str, ...], args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def _grad_mode(
+    m: Machine, name: str, words: tuple[str, ...], args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     first = best(args[0]) if args else None
     mode = words[1]
     if isinstance(first, (Func, Wrapped)):
@@ -128,7 +209,9 @@ def _optimizer(m: Machine, name: str, words: Any, args: list[Value], kwargs: dic
         return m.unknown(node)
     made = m.obj("optimizer", node)
     params = args[0] if args else kwargs.get("params", NONE)
-    made.state["modules"] = [v.state["of"] for v in inside(params) if isinstance(v, (Seq, Map)) and v.state.get("of") is not None]
+    made.state["modules"] = [
+        v.state["of"] for v in inside(params) if isinstance(v, (Seq, Map)) and v.state.get("of") is not None
+    ]
     m.world.setdefault("optimizers", []).append(made)
     return made
 
@@ -222,7 +305,13 @@ def call_object(m: Machine, owner: Obj, args: list[Value], kwargs: dict[str, Val
     recurrent = any(last.startswith(part) for part in _RECURRENT)
     from tenure.check.frameworks import result
 
-    saves = "output" if any(part in last for part in _SAVE_OUTPUT) else "inputs" if not last.startswith(("Dropout", "Flatten")) else "nothing"
+    saves = (
+        "output"
+        if any(part in last for part in _SAVE_OUTPUT)
+        else "inputs"
+        if not last.startswith(("Dropout", "Flatten"))
+        else "nothing"
+    )
     made = result(m, "torch", inputs, node, last, saves=saves)
     if not weightless and m.grad[-1] == "grad" and not owner.state.get("frozen"):
         made.graph = True
@@ -258,143 +347,17 @@ def run_hooks(m: Machine, owner: Obj, args: list[Value], made: Value, node: ast.
     torch_hooks.run(m, owner, args, made, node)
 
 
-def object_attribute(m: Machine, owner: Obj, name: str, node: ast.AST) -> Value | None:
-    """Attributes of torch's own objects."""
-    if owner.kind.startswith("torch.nn.") and name in ("weight", "bias"):
-        made = m.tensor("torch", node, graph=False)
-        made.leaf, made.flags = True, frozenset({"param"})
-        made.state["owner"] = owner
-        owner.attrs[name] = made
-        return made
-    if owner.family == "torch.Module" and name in ("training",):
-        return Num()
-    return None
-
-
-def object_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value | None:
-    """Methods of modules, optimizers, distributions and hook handles."""
-    if owner.kind == "optimizer":
-        return _optimizer_method(m, owner, name, args, kwargs, node)
-    if owner.kind == "hook handle":
-        if name == "remove":
-            m.put(owner.state, "removed", m.spot(node))
-        return NONE
-    if owner.kind == "distribution":
-        inputs = owner.state["inputs"]
-        if name in ("sample",):
-            return m.tensor("torch", node, graph=False)
-        made = m.tensor("torch", node, op=name, parents=[*inputs, *(t for value in args for t in tensors(value))])
-        autograd.save(m, made, inputs, name)
-        return made
-    if owner.family != "torch.Module":
-        if name == "backward" and args:
-            return backward_call(m, best(args[0]), args[1:], kwargs, node)
-        return None
-    return _module_method(m, owner, name, args, kwargs, node)
-
-
-def _optimizer_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
-    if name == "step":
-        stale = owner.state.get("stale")
-        if isinstance(stale, tuple):
-            m.tell("parameters replaced", [("use", owner.born), ("escape", stale[0]), ("birth", stale[1].born), ("end", m.spot(node))])
-        autograd.stepped(m, owner, m.spot(node))
-        m.world.setdefault("step clocks", []).append(m.clock)
-        if args and isinstance(best(args[0]), (Func, Wrapped)):
-            from tenure.check.calls import call
-
-            return call(m, args[0], [], {}, node)
-        return NONE
-    if name == "zero_grad":
-        keep = kwargs.get("set_to_none", args[0] if args else None)
-        m.world["zeroed"] = True
-        if not (isinstance(keep, Const) and keep.value is False):
-            _grads_reset(m, owner.state.get("modules", []), m.spot(node))
-            m.world["grads cleared"] = True
-        return NONE
-    if name == "load_state_dict":
-        return NONE
-    if name == "add_param_group":
-        owner.state["stale"] = None
-    return m.unknown(node)
-
-
-def _grads_reset(m: Machine, modules: list[Any], spot: Any) -> None:
-    for module in modules:
-        m.put(module.state, "grads reset", spot)
-        known = module.state.get("parameter")
-        if isinstance(known, Tensor):
-            m.put(known.state, "reset", spot)
-            if known.state.get("grad value") is not None:
-                m.put(known.state, "grad value", NONE)
-        m.world.setdefault("reset modules", []).append(module)
-
-
-def _params(m: Machine, owner: Any, node: ast.AST, kind: str = "generator") -> Seq:
-    made = m.seq(kind, [], node)
-    made.state["of"] = owner
-    return made
-
-
-def _module_method(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value | None:
-    if name in ("parameters", "buffers"):
-        return _params(m, owner, node)
-    if name == "named_parameters":
-        made = _params(m, owner, node)
-        pair = m.seq("tuple", [Num(), parameter(m, _params(m, owner, node), node)], node)
-        made.rest = pair
-        return made
-    if name in ("modules", "children", "named_modules", "named_children"):
-        found: list[Value] = list(autograd.parts(owner))
-        if name.startswith("named"):
-            found = [m.seq("tuple", [Num(), one], node) for one in found]
-        made = m.seq("generator", found[:6], node)
-        made.state["modules"] = True
-        return made
-    if name == "state_dict":
-        made_map: Map = m.own(Map(m.spot(node)))
-        made_map.state["alias of"] = owner
-        made_map.rest = parameter(m, _params(m, owner, node), node)
-        return made_map
-    if name in ("to", "cuda", "cpu", "train", "eval", "double", "float", "half", "bfloat16", "requires_grad_", "apply"):
-        if name == "requires_grad_" and args and isinstance(args[0], Const) and args[0].value is False:
-            owner.state["frozen"] = True
-        return owner
-    if name == "zero_grad":
-        m.world["zeroed"] = True
-        _grads_reset(m, [owner], m.spot(node))
-        m.world["grads cleared"] = True
-        return NONE
-    if name == "load_state_dict":
-        for one in inside(args[0]) if args else ():
-            if isinstance(one, Map) and one.state.get("alias of") is not None:
-                m.put(one.state, "loaded", m.spot(node))
-                one.state["loaded at"] = m.clock
-        return NONE
-    if name.startswith("register_") and name.endswith("hook"):
-        return torch_hooks.register(m, owner, name, args, kwargs, node)
-    if name == "register_buffer" and len(args) > 1 and isinstance(args[0], Const):
-        m.put(owner.attrs, args[0].value, args[1])
-        return NONE
-    if name in ("append", "insert", "add_module") and args:
-        owner.attrs[str(len(owner.attrs))] = args[-1]
-        return owner
-    if name == "backward" and args:
-        return backward_call(m, best(args[0]), args[1:], kwargs, node)
-    if name in ("manual_backward",) and args:
-        return backward_call(m, best(args[0]), args[1:], kwargs, node)
-    if name in ("get_parameter", "get_submodule"):
-        return m.unknown(node)
-    return None
-
-
 def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
     """A method of a torch tensor."""
     from tenure.check.frameworks import result
 
     if name in ("item", "tolist", "numpy"):
         effects.read_as_number(m, owner, node, f".{name}()")
-    if "grad" in owner.flags and owner.state.get("reset") is not None and not isinstance(owner.state["reset"], keeping.Maybe):
+    if (
+        "grad" in owner.flags
+        and owner.state.get("reset") is not None
+        and not isinstance(owner.state["reset"], keeping.Maybe)
+    ):
         m.tell("gradient reset", [("use", m.spot(node)), ("end", owner.state["reset"])], how=name)
     if name in _NUMBERS:
         return Num(varies=owner.varies and name in ("size", "__len__"))
@@ -441,7 +404,13 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
         part = result(m, "torch", [owner], node, name, saves="nothing", store=owner.store, view=True)
         group = m.seq("tuple", [], node)
         group.rest = part
-        if args and isinstance(args[0], Const) and isinstance(args[0].value, int) and name == "chunk" and args[0].value < 6:
+        if (
+            args
+            and isinstance(args[0], Const)
+            and isinstance(args[0].value, int)
+            and name == "chunk"
+            and args[0].value < 6
+        ):
             group.items, group.rest = [part, *(effects.fresh(m, part, node) for _ in range(args[0].value - 1))], None
         return group
     view = name in effects._VIEWS
@@ -455,9 +424,8 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
         made.store.state["expanded"] = made.born
     elif "expanded" in owner.flags and view:
         made.flags |= {"expanded"}
-    if name in _PAIRS and (args or "dim" in kwargs) and name not in ("unique",) and not others:
-        group = m.seq("tuple", [made, m.tensor("torch", node, graph=False)], node)
-        return group
+    if name in _PAIRS and (args or "dim" in kwargs) and name != "unique" and not others:
+        return m.seq("tuple", [made, m.tensor("torch", node, graph=False)], node)
     if name in _FRESH and owner.leaf:
         made.state["asked"] = owner.state.get("asked")
     return made

@@ -29,7 +29,9 @@ from tenure.check.values import (
 )  # fmt: skip
 
 
-def traced(m: Machine, name: str, words: tuple[str, ...], args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+def traced(
+    m: Machine, name: str, words: tuple[str, ...], args: list[Value], kwargs: dict[str, Value], node: ast.AST
+) -> Value:
     """`jit(f, …)`, or `jit(…)` still waiting for its function."""
     function = best(args[0]) if args else best(kwargs.get("fun", kwargs.get("func", kwargs.get("f", NONE))))
     if isinstance(function, Const):
@@ -42,6 +44,9 @@ def traced(m: Machine, name: str, words: tuple[str, ...], args: list[Value], kwa
         "static": _indices(kwargs.get("static_argnums")), "static_names": _names(kwargs.get("static_argnames")),
         "donate": _indices(kwargs.get("donate_argnums")), "donate_names": _names(kwargs.get("donate_argnames")),
     }  # fmt: skip
+    asked = [key for key in kwargs if key.startswith("static_")]
+    if asked and not options_["static"] and not options_["static_names"]:
+        options_["concrete"] = True  # which arguments are static is not written here
     made = m.own(Wrapped("trace", function, m.spot(node), options_))
     m.world.setdefault("traced", []).append(made)
     return made  # type: ignore[no-any-return]
@@ -105,7 +110,11 @@ def _cached(m: Machine, wrapped: Wrapped, args: list[Value], kwargs: dict[str, V
     if m.traces:
         for one in tensors(result):
             if one.trace is not None and one.trace in m.traces and one.trace.framework in ("jax", "tf"):
-                m.tell("cached tracer", [("birth", one.born), ("escape", wrapped.born), ("use", m.spot(node))], how=one.trace.how)
+                m.tell(
+                    "cached tracer",
+                    [("birth", one.born), ("escape", wrapped.born), ("use", m.spot(node))],
+                    how=one.trace.how,
+                )
                 break
     effects.cached_call(m, wrapped, [*args, *kwargs.values()], result, node)
     return result
@@ -145,7 +154,11 @@ def call_traced(m: Machine, wrapped: Wrapped, args: list[Value], kwargs: dict[st
             given = [given[0], *args[1:]] if given else given
             named = dict(kwargs)
         if isinstance(inner, Func) and not args and not kwargs and o.get("entry"):
-            given = [assumed(m, trace, node) for name in names[shift:] if name not in inner.defaults]
+            given = [
+                m.unknown(node) if at in static else assumed(m, trace, node)
+                for at, name in enumerate(names)
+                if at >= shift and name not in inner.defaults
+            ]
         result = call(m, inner, given, named, node)
     return _outcome(m, wrapped, result, args, node)
 
@@ -228,8 +241,7 @@ def concrete(m: Machine, value: Value, framework: str, node: ast.AST, depth: int
     if isinstance(value, Tensor):
         if "variable" in value.flags:
             return value
-        made = m.tensor(framework, node) if value.fw is not None or framework == "jax" else m.unknown(node)
-        return made
+        return m.tensor(framework, node) if value.fw is not None or framework == "jax" else m.unknown(node)
     if isinstance(value, Seq) and depth < 4:
         copied = m.seq(value.kind, [concrete(m, one, framework, node, depth + 1) for one in value.items], node)
         copied.rest = concrete(m, value.rest, framework, node, depth + 1) if value.rest is not None else None
@@ -239,7 +251,13 @@ def concrete(m: Machine, value: Value, framework: str, node: ast.AST, depth: int
         made_map.attrs = {k: concrete(m, one, framework, node, depth + 1) for k, one in value.attrs.items()}
         made_map.rest = concrete(m, value.rest, framework, node, depth + 1) if value.rest is not None else None
         return made_map
-    if isinstance(value, Obj) and value.cls is not None and framework == "jax" and depth < 4 and m.traces not in (value.traces,):
+    if (
+        isinstance(value, Obj)
+        and value.cls is not None
+        and framework == "jax"
+        and depth < 4
+        and m.traces != value.traces
+    ):
         twin = m.obj(value.kind, node, value.cls)
         twin.attrs = {key: concrete(m, one, framework, node, depth + 1) for key, one in value.attrs.items()}
         return twin
@@ -262,7 +280,9 @@ def run_branches(
     at = [int(w) for w in words if w.isdigit()]
     functions: list[Value] = []
     for index in at:
-        value = args[index] if index < len(args) else next((kwargs[n] for n in named.get(index, ()) if n in kwargs), None)
+        value = (
+            args[index] if index < len(args) else next((kwargs[n] for n in named.get(index, ()) if n in kwargs), None)
+        )
         if value is not None:
             functions.extend(best(value).items if isinstance(best(value), Seq) else options(value))  # type: ignore[attr-defined]
     operands = args[max(at) + 1 :] if name.endswith((".cond", ".switch", "vjp", "jvp")) and framework != "tf" else None

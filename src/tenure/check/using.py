@@ -23,7 +23,7 @@ def use(m: Machine, tensor: Tensor, node: ast.AST) -> None:
     trace: Any = tensor.trace
     if isinstance(trace, Trace) and trace.ended and trace not in m.traces:
         used_outside(m, tensor, trace, node)
-    if m.world.get("tries"):
+    if tensor.fw is not None and m.world.get("tries"):
         for one in m.world["tries"]:
             one["tensors"] = True
             one.setdefault("spot", tensor.born)
@@ -55,7 +55,7 @@ def escaped(m: Machine, trace: Trace, tensor: Tensor, spot: Spot, owner: Value, 
 def _holder(owner: Value, name: str) -> str:
     if isinstance(owner, Obj):
         return f"`{name}` of {owner.kind}"
-    return f"a {owner.kind}" if isinstance(owner, Seq) else "a dict" if name in ("rest",) else f"`{name}`"
+    return f"a {owner.kind}" if isinstance(owner, Seq) else "a dict" if name == "rest" else f"`{name}`"
 
 
 def end(m: Machine, value: Value, cause: str, node: ast.AST) -> None:
@@ -101,14 +101,26 @@ def read_as_number(m: Machine, value: Value, node: ast.AST, how: str) -> None:
     found = _symbolic(m, value)
     if found is not None and not m.conditions_on_tracing():
         trace: Trace = found.trace
-        m.tell("symbolic read", [("use", m.spot(node)), ("birth", found.born)], how=how, trace=trace.how, framework=trace.framework)
+        m.tell(
+            "symbolic read",
+            [("use", m.spot(node)), ("birth", found.born)],
+            how=how,
+            trace=trace.how,
+            framework=trace.framework,
+        )
 
 
 def read_as_bool(m: Machine, value: Value, node: ast.AST) -> None:
     """`if x:`."""
     found = _symbolic(m, value)
     if found is not None and found.fw == "jax" and "assumed" not in found.flags and not m.conditions_on_tracing():
-        m.tell("symbolic read", [("use", m.spot(node)), ("birth", found.born)], how="if", trace=found.trace.how, framework="jax")
+        m.tell(
+            "symbolic read",
+            [("use", m.spot(node)), ("birth", found.born)],
+            how="if",
+            trace=found.trace.how,
+            framework="jax",
+        )
 
 
 def read_as_text(m: Machine, value: Value, node: ast.AST) -> None:

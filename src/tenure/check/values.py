@@ -286,7 +286,8 @@ def best(value: Value) -> Value:
         return value
     for kind in _RANK:
         for option in value.options:
-            if type(option) is kind and not (kind is Tensor and option.fw is None):  # type: ignore[attr-defined]
+            known = not isinstance(option, Tensor) or option.fw is not None
+            if type(option) is kind and known:
                 return option
     return value.options[0]
 

@@ -10,21 +10,32 @@ import argparse
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tenure.errors import TenureError
+
+if TYPE_CHECKING:
+    from tenure.check.engine import Report
+    from tenure.check.settings import Settings
 
 FORMS = ("full", "concise", "json", "sarif", "github")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """Add its arguments."""
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and folders; - reads source from standard input (default: .)")
+    parser.add_argument(
+        "paths", nargs="*", metavar="PATH", help="files and folders; - reads source from standard input (default: .)"
+    )
     parser.add_argument("--format", choices=FORMS, default="full", help="how findings are told (default: full)")
     parser.add_argument("--select", metavar="CODES", help="only these rules: codes, prefixes or names, with commas")
     parser.add_argument("--ignore", metavar="CODES", help="all but these rules")
     parser.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="leave out paths like this")
     parser.add_argument("--fix", action="store_true", help="apply safe fixes")
-    parser.add_argument("--unsafe-fixes", action="store_true", help="with --fix or --diff: apply those that may change a right program, too")
+    parser.add_argument(
+        "--unsafe-fixes",
+        action="store_true",
+        help="with --fix or --diff: apply those that may change a right program, too",
+    )
     parser.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
     parser.add_argument("--statistics", action="store_true", help="count findings by rule")
     parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also if there are findings")
@@ -79,13 +90,11 @@ def run(options: argparse.Namespace) -> int:
     return 0 if options.exit_zero else int(bool(report.findings or report.problems))
 
 
-def _standard_input(options: argparse.Namespace, chosen: object) -> int:
+def _standard_input(options: argparse.Namespace, chosen: Settings) -> int:
     from tenure.check import fix
     from tenure.check.one_file import check_bytes
-    from tenure.check.settings import Settings
     from tenure.views.formats import FORMATS
 
-    assert isinstance(chosen, Settings)
     name = options.stdin_filename
     raw = sys.stdin.buffer.read()
     checked = check_bytes(raw, name)
@@ -102,15 +111,14 @@ def _standard_input(options: argparse.Namespace, chosen: object) -> int:
     return 0 if options.exit_zero else int(bool(findings))
 
 
-def _fix(options: argparse.Namespace, chosen: object, report: object, paths: list[str]) -> object:
+def _fix(options: argparse.Namespace, chosen: Settings, report: Report, paths: list[str]) -> Report:
     from tenure.check import engine, fixing
 
-    assert isinstance(report, engine.Report)
-    done = fixing.fix_files(report.findings, chosen, unsafe=options.unsafe_fixes, show=options.diff)  # type: ignore[arg-type]
+    done = fixing.fix_files(report.findings, chosen, unsafe=options.unsafe_fixes, show=options.diff)
     for text in done.differences:
         sys.stdout.write(text)
     if options.diff:
         return report
     if done.fixed:
         sys.stderr.write(f"tenure: {done.fixed} fixed in {len(done.files)} files\n")
-    return engine.check(paths, chosen, jobs=options.jobs, cache=not options.no_cache)  # type: ignore[arg-type]
+    return engine.check(paths, chosen, jobs=options.jobs, cache=not options.no_cache)

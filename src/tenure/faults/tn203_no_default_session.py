@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
-from tenure.findings import Fix
+from tenure.findings import Edit, Fix
 
 if TYPE_CHECKING:
     from tenure.check.facts import Found
@@ -63,7 +63,7 @@ def in_source(found: Found) -> Iterator[Finding]:
     """`eval()` where no session is the default."""
     for seen in found.of("no default session"):
         node, name = seen.node("use"), seen.data.get("session")
-        edits = ()
+        edits: tuple[Edit, ...] = ()
         if name:
             last = [*node.args, *(word.value for word in node.keywords)]
             edits = (

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
-from tenure.findings import Fix
+from tenure.findings import Edit, Fix
 
 if TYPE_CHECKING:
     from tenure.check.facts import Found
@@ -68,7 +68,7 @@ def in_source(found: Found) -> Iterator[Finding]:
     """A gradient is read after zero_grad()."""
     for seen in found.of("gradient reset"):
         node = seen.node("end")
-        edits = ()
+        edits: tuple[Edit, ...] = ()
         if isinstance(node, ast.Call) and not node.args and not node.keywords:
             edits = seen.replace("end", node, f"{seen.text('end', node.func)}(set_to_none=False)")
         yield FAULT.finding(
