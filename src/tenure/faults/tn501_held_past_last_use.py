@@ -41,6 +41,7 @@ def in_trace(advice: Advice) -> Finding:
     places = [Place.at("birth", advice.born), Place.at("use", advice.used)]
     if advice.ended is not None:
         places.append(Place.at("end", advice.ended))
+    other = "; another moment is then the highest" if advice.saved < advice.bytes * 0.95 else ""
     played = "" if advice.played >= advice.events else f" (played: {advice.played:,} of {advice.events:,} events)"
     return FAULT.finding(
         f"{held} is held past its last use at the peak",
@@ -48,7 +49,7 @@ def in_trace(advice: Advice) -> Finding:
         reason=f"line {advice.used.line} is the last to use it, and it is still alive when memory is at its peak of "
         f"{size(advice.peak)}",
         fix=Fix(
-            f"{advice.text}: the peak falls by {size(advice.saved)} ({share:.0%}), to {size(advice.left)}{played}",
+            f"{advice.text}: the peak falls by {size(advice.saved)} ({share:.0%}), to {size(advice.left)}{other}{played}",
             safe=True,
             edits=advice.release.edits,
         ),

@@ -164,7 +164,7 @@ def _sites(peak: Peak) -> list[str]:
     lines = []
     for site in peak.sites:
         op = f"  [{site.op}]" if site.op else ""
-        past = f"  ({size(site.past)} past its last use)" if site.past else ""
+        past = f"  ({size(site.past)} past its last use)" if site.past * 100 >= peak.bytes else ""
         lines.append(f"{size(site.bytes):>12} {site.count:>7,} x  {_place(site)}{op}{past}")
         if site.text:
             lines.append(f"{'':>25}{site.text}")
