@@ -163,7 +163,7 @@ def _symbolic(raised: Raised) -> Leak | None:
 
 
 def _jax(raised: Raised) -> Leak | None:
-    if raised.kind == "UnexpectedTracerError" or raised.says(r"Encountered an unexpected tracer"):
+    if raised.says(r"Encountered an unexpected tracer|racer.{0,40}(?:escaped|leaked)"):
         of = _JAX_OF.search(raised.message)
         what = f"a {of['type']} tracer" if of else "a tracer"
         by = _JAX_BY.search(raised.message)

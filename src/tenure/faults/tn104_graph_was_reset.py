@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 FAULT = Fault("TN104", "graph-was-reset", __doc__)
 
 _SAYS = (
-    r"is not an element of this graph|must be from the same graph as|does not belong to the same graph"
+    r"is not an element of this graph|(?:must|should) be from the same graph|graph is different from the|does not belong to the same graph"
     r"|is not from the (?:passed-in|same) graph|from a different graph"
     r"|Input \d+ of node .* was passed .* from a different|from different graphs"
 )

@@ -54,7 +54,7 @@ _VMAP = (
 _FAKE = (
     r"SymFloat|SymInt(?!eger)|SymBool|FakeTensor|[Ff]ake [Mm]ode|fake tensors?\b|FunctionalTensor"
     r"|Could not (?:guard on|extract specialized).*data-dependent|data-dependent expression"
-    r"|with symbolic sizes/strides|aten\._local_scalar_dense"
+    r"|mixed fake and real tensors|with symbolic sizes/strides|aten\._local_scalar_dense"
 )
 _KINDS = (
     "TypeError", "AssertionError", "RuntimeError", "ValueError", "DataDependentOutputException",

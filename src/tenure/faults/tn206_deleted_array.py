@@ -46,7 +46,7 @@ _JAX = (
     r"|has been (?:donated or deleted|deleted or donated)"
 )
 _TF = (
-    r"referencing variables which have been deleted|[Tt]his could mean that the variable has been deleted"
+    r"referencing variables which have been deleted|has already been garbage collected and cannot be called|[Tt]his could mean that the variable has been deleted"
     r"|Resource .* does not exist|weakly[- ]referenced .*[Vv]ariable"
 )
 

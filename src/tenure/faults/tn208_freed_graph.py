@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 FAULT = Fault("TN208", "freed-graph", __doc__)
 
-_AGAIN = r"Trying to backward through the graph a second time|saved (?:tensors|intermediate values|variables).* (?:have already been|after it has been) freed|already been freed"
+_AGAIN = r"Trying to backward through the graph a second time|saved (?:tensors?|intermediate values|variables).* (?:have already been|after it has been) freed|already been freed"
 _DONATED = r"compiled with non-empty donated buffers"
 
 

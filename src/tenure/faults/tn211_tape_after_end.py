@@ -51,7 +51,7 @@ _NONE = r"'NoneType'|None values not supported|value \(None\)|No gradients provi
 
 def in_exception(raised: Raised) -> Finding | None:
     """A tape asked twice, or asked about what it did not record."""
-    if raised.says(_SAYS, "RuntimeError"):
+    if raised.says(_SAYS, "RuntimeError", "ValueError"):
         return _twice(raised)
     if raised.says(_NONE, "TypeError", "ValueError", "AttributeError"):
         return _outside(raised)

@@ -42,7 +42,7 @@ FAULT = Fault("TN212", "inference-tensor-in-autograd", __doc__)
 
 _SAYS = (
     r"[Ii]nference tensors? (?:cannot be saved for backward|do not track version|outside InferenceMode)"
-    r"|Inplace update to inference tensor|inference tensor outside InferenceMode|Cannot set version_counter for inference tensor"
+    r"|A view was created in inference mode|Inplace update to inference tensor|inference tensor outside InferenceMode|Cannot set version_counter for inference tensor"
     r"|Cannot (?:modify|update).*inference tensor"
 )
 

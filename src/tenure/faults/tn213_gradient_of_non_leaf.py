@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FAULT = Fault("TN213", "gradient-of-non-leaf", __doc__)
 
-_SAYS = r"can't optimize a non-leaf Tensor|\.grad attribute of a Tensor that is not a leaf Tensor"
+_SAYS = r"can't optimize a non-leaf Tensor|hooks cannot be registered on non-leaf tensors|\.grad attribute of a Tensor that is not a leaf Tensor"
 
 
 def in_exception(raised: Raised) -> Finding | None:
