@@ -149,13 +149,35 @@ class Lives {
         }
     }
 
-    // The living by the stack they were born at.
-    std::unordered_map<uint32_t, std::vector<Buffer>> crowds() {
-        std::unordered_map<uint32_t, std::vector<Buffer>> found;
+    // The living that were born at one stack, in sum; of the steps they were born in, one bit each, by 64.
+    struct Crowd {
+        int64_t count = 0, bytes = 0, last_use = 0;
+        uint64_t steps = 0;
+    };
+    std::unordered_map<uint32_t, Crowd> crowds() {
+        std::unordered_map<uint32_t, Crowd> found;
         table_.each([&](Buffer &buffer) {
-            if (buffer.stack && !is_nobodys(buffer)) found[buffer.stack].push_back(buffer);
+            if (!buffer.stack || is_nobodys(buffer)) return;
+            Crowd &crowd = found[buffer.stack];
+            crowd.count++;
+            crowd.bytes += buffer.bytes;
+            crowd.last_use = std::max(crowd.last_use, buffer.last_use);
+            crowd.steps |= uint64_t(1) << (buffer.step & 63);
         });
         return found;
+    }
+
+    // The addresses of those, the oldest first.
+    std::vector<int64_t> members(const std::vector<uint32_t> &stacks) {
+        std::vector<std::pair<uint32_t, int64_t>> found;
+        table_.each([&](Buffer &buffer) {
+            if (std::find(stacks.begin(), stacks.end(), buffer.stack) != stacks.end() && !is_nobodys(buffer))
+                found.push_back({buffer.number, static_cast<int64_t>(buffer.where)});
+        });
+        std::sort(found.begin(), found.end());
+        std::vector<int64_t> where;
+        for (auto &[number, address] : found) where.push_back(address);
+        return where;
     }
 
     int64_t alive(int device) {

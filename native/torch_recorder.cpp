@@ -9,9 +9,11 @@
 #include "stacks.h"
 #include "torch_recorder.h"
 
+#include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/COW.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <cstring>
 #include <unordered_map>
@@ -168,6 +170,8 @@ void gone(void *where) {
     if (Self *self = here()) tell(self, ticks(), kFree, where, self->cause, place(self), 0, 0);
 }
 
+#include "torch_trouble.h"
+
 // ---------------------------------------------------------------- the host's allocator
 
 c10::Allocator *before = nullptr;
@@ -176,23 +180,6 @@ c10::DeleterFnPtr before_delete = nullptr;
 void traced_delete(void *where) {
     if (active.load(std::memory_order_relaxed)) gone(where);
     before_delete(where);
-}
-
-PyObject *on_failure = nullptr;
-
-// Memory that could not be had: whoever wants to know is told before the error goes on.
-void failed(size_t bytes) {
-    if (!active.load(std::memory_order_relaxed) || !Py_IsInitialized()) return;
-    PyGILState_STATE state = PyGILState_Ensure();
-    if (on_failure) {
-        PyObject *type, *value, *trace;
-        PyErr_Fetch(&type, &value, &trace);
-        PyObject *done = PyObject_CallFunction(on_failure, "n", static_cast<Py_ssize_t>(bytes));
-        if (!done) PyErr_WriteUnraisable(on_failure);
-        Py_XDECREF(done);
-        PyErr_Restore(type, value, trace);
-    }
-    PyGILState_Release(state);
 }
 
 struct Traced final : c10::Allocator {
@@ -286,6 +273,7 @@ inline void taken(Self *self, uint64_t time, const at::Tensor &tensor) {
         if (data.get_deleter() != &traced_delete && !c10::impl::cow::is_cow_data_ptr(data)) meet(self, storage, where, shape, self->stack);
     }
     tell(self, time, kUse, where, shape, self->stack, self->op, self->node != 0);
+    if (!self->node && step_before.load(std::memory_order_relaxed)) look_at_graph(tensor);
 }
 
 // What autograd's engine says around each node: no operation itself, but it names the node.

@@ -161,6 +161,8 @@ PyObject *py_words(PyObject *, PyObject *args) {
 }
 
 PyObject *py_step(PyObject *, PyObject *number) {
+    step_before = step_began.exchange(at::sequence_number::peek());
+    has_crossed = false;
     tell(here(), ticks(), kStep, nullptr, PyLong_AsUnsignedLongLong(number), 0, 0, 0);
     Py_RETURN_NONE;
 }
@@ -235,9 +237,9 @@ PyObject *py_on_failure(PyObject *, PyObject *function) {
     Py_RETURN_NONE;
 }
 
-// crowds(): the living by the stack they were born at: the stack, and columns (number, address, bytes, step, last use).
+// crowds(): the living in sums, by the stack they were born at: columns of stack, count, bytes, last use and steps (bits).
 PyObject *py_crowds(PyObject *, PyObject *) {
-    std::unordered_map<uint32_t, std::vector<Buffer>> found;
+    std::unordered_map<uint32_t, Lives::Crowd> found;
     Py_BEGIN_ALLOW_THREADS
     look_after_strangers();
     drain(true);
@@ -246,20 +248,32 @@ PyObject *py_crowds(PyObject *, PyObject *) {
         found = lives.crowds();
     }
     Py_END_ALLOW_THREADS
-    PyObject *result = PyList_New(0);
+    std::vector<int64_t> columns[5];
     for (auto &[stack, crowd] : found) {
-        std::vector<int64_t> columns[5];
-        for (const Buffer &buffer : crowd) {
-            const int64_t values[] = {buffer.number, static_cast<int64_t>(buffer.where), buffer.bytes, buffer.step, buffer.last_use};
-            for (int i = 0; i < 5; i++) columns[i].push_back(values[i]);
-        }
-        PyObject *told = Py_BuildValue("(INNNNN)", stack, column(columns[0]), column(columns[1]), column(columns[2]), column(columns[3]), column(columns[4]));
-        if (told && result) PyList_Append(result, told);
-        Py_XDECREF(told);
+        const int64_t values[] = {stack, crowd.count, crowd.bytes, crowd.last_use, static_cast<int64_t>(crowd.steps)};
+        for (int i = 0; i < 5; i++) columns[i].push_back(values[i]);
     }
-    if (PyErr_Occurred()) Py_CLEAR(result);
-    return result;
+    return Py_BuildValue("(NNNNN)", column(columns[0]), column(columns[1]), column(columns[2]), column(columns[3]), column(columns[4]));
 }
+
+// members(stacks): the addresses of those that were born at one of these stacks, the oldest first.
+PyObject *py_members(PyObject *, PyObject *list) {
+    if (!PyList_Check(list)) return PyErr_Format(PyExc_TypeError, "a list is needed");
+    std::vector<uint32_t> stacks;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) stacks.push_back(static_cast<uint32_t>(PyLong_AsUnsignedLong(PyList_GET_ITEM(list, i))));
+    if (PyErr_Occurred()) return nullptr;
+    std::vector<int64_t> found;
+    Py_BEGIN_ALLOW_THREADS
+    {
+        std::lock_guard<std::mutex> lock(reading);
+        found = lives.members(stacks);
+    }
+    Py_END_ALLOW_THREADS
+    return column(found);
+}
+
+// crossed(): in how many steps an operation took a tensor whose graph is of an earlier step.
+PyObject *py_crossed(PyObject *, PyObject *) { return PyLong_FromLong(crossed); }
 
 // forked(): in a child, whose other threads are gone and whose parent writes what came before.
 PyObject *py_forked(PyObject *, PyObject *) {
@@ -290,7 +304,9 @@ PyMethodDef methods[] = {
     {"seed", py_seed, METH_O, "seed(address of a TensorImpl): it was there before"},
     {"counts", py_counts, METH_NOARGS, "counts(): births, uses, ends, bytes alive on the host"},
     {"on_failure", py_on_failure, METH_O, "on_failure(function): called with the bytes of an allocation that fails"},
-    {"crowds", py_crowds, METH_NOARGS, "crowds(): the living, by the stack they were born at"},
+    {"crowds", py_crowds, METH_NOARGS, "crowds(): the living in sums, by the stack they were born at"},
+    {"members", py_members, METH_O, "members(stacks): the addresses of those born there"},
+    {"crossed", py_crossed, METH_NOARGS, "crossed(): in how many steps a graph of an earlier step was used"},
     {"forked", py_forked, METH_NOARGS, "forked(): forget the parent's"},
     {nullptr, nullptr, 0, nullptr},
 };

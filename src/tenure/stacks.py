@@ -105,6 +105,7 @@ def text(stack: int | Chain) -> str:
     return _text(stack)
 
 
+@cache
 def plain(stack: int | Chain) -> str:
     """`text` with each line once: the same place, however deep a recursion was."""
     return "\n".join(dict.fromkeys(_text(stack).split("\n")))

@@ -112,8 +112,8 @@ class Crowd:
 
     `what` says what they are ("buffers", "nodes", "traces", "operations", "tapes", "shared"); `stack` is the user's
     lines where they come from, as `tenure.stacks.text` tells them; `steps` in how many different steps they were
-    born; `last_use` when one of them was last used, by the monotonic clock, 0 if that is not known. `members` are what
-    `Growing.held` takes, the oldest first.
+    born (as far as that is known); `last_use` when one of them was last used, by the monotonic clock, 0 if that is not
+    known. `members` is what `Growing.members` makes the single things of.
     """
 
     framework: str
@@ -132,6 +132,12 @@ class Growing(Protocol):
 
     def crowds(self, least: int) -> list[Crowd]:
         """What there are at least so many of."""
+
+    def expects_steps(self) -> bool:
+        """Whether there is something that will take training steps: what is made before the first is no leak yet."""
+
+    def members(self, crowd: Crowd) -> Sequence[Any]:
+        """The single things of a crowd, the oldest first."""
 
     def held(self, crowd: Crowd, members: Sequence[Any]) -> tuple[list[Any], list[Buffer]]:
         """The handles of these members, and their buffers: what the search for holders takes."""

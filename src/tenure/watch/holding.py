@@ -13,10 +13,11 @@ _HOLDERS = 6
 
 def search(crowd: Crowd, growing: Growing) -> tuple[dict[str, Any], list[Holder]]:
     """What one of them is, and who holds it: not one of the newest, which may still be in use."""
-    sample = [crowd.members[len(crowd.members) * 2 // 5]] if crowd.members else []
+    members = growing.members(crowd)
+    sample = [members[len(members) * 2 // 5]] if members else []
     handles, buffers = growing.held(crowd, sample)
     facts = growing.facts(handles[0]) if handles else {}
     if not handles and not buffers:
         return facts, []
-    own = frozenset({id(sample), id(crowd.members), id(handles), id(crowd)})
+    own = frozenset({id(sample), id(members), id(crowd.members), id(handles), id(crowd)})
     return facts, holders.find(handles, buffers, own, _HOLDERS)

@@ -14,10 +14,12 @@ from tenure.trace.recorder import Recorder
 from tenure.trace.suspects import Look, Suspect
 from tenure.watch import autopsy, holding
 
-_FIRST = 24  # events before the first look
-_SPACING = 0.25  # of all events so far, to the next look
+_FIRST = 32  # events before the first look
+_SPACING = 0.28  # of all events so far, to the next look
 _LEAST = 5  # of one origin, below which nobody looks closer
-_RISES = 2  # looks in a row with more than before, after which holders are searched for
+_RISES = 3  # looks in a row with more than before, after which holders are searched for
+_STALE = 4  # looks without a step, after which the last one was the last
+_ENOUGH = 7  # of one origin, below which holders are not searched for
 _AT_ONCE = 3  # searches in one look
 _FREE = 2.0  # seconds that searches may take in any case
 _SHARE = 0.02  # of the run's time that they may take beyond
@@ -36,7 +38,7 @@ class Watch:
     def _forget(self) -> None:
         self._pid = os.getpid()
         self._known: dict[tuple[str, ...], _Known] = {}
-        self._events = self._next = self._looks = 0
+        self._events = self._next = self._looks = self._step = self._at_step = 0
         self._spent = 0.0
         self._busy = False
 
@@ -112,6 +114,8 @@ class Watch:
 
     def _look(self) -> None:
         self._looks += 1
+        if self._recorder.step != self._step:
+            self._step, self._at_step = self._recorder.step, self._looks
         risen: list[tuple[_Known, Crowd, Growing]] = []
         seen = set()
         for growing in list(self._growing.values()):
@@ -122,7 +126,7 @@ class Watch:
                     known = self._known[key] = _Known(crowd)
                 seen.add(key)
                 known.see(Look(self._events, self._recorder.step, crowd.count, crowd.nbytes, crowd.steps))
-                if known.is_worth_a_search:
+                if known.is_worth_a_search and self._is_no_step_at_work(growing):
                     risen.append((known, crowd, growing))
         for other, known in self._known.items():
             if other not in seen:
@@ -136,6 +140,12 @@ class Watch:
             self._spent += time.thread_time() - before
         risen.clear()
 
+    def _is_no_step_at_work(self, growing: Growing) -> bool:
+        """Whether what rises is not just one step's work: steps go by, none will come, or none came for long."""
+        if not self._step:
+            return not growing.expects_steps()
+        return self._step >= _RISES or self._looks >= self._at_step + _STALE
+
 
 _HELD_BY_NONE = ("traces", "operations")  # the framework itself keeps them
 
@@ -147,11 +157,16 @@ class _Known:
         self.suspect = Suspect(crowd.framework, crowd.what, crowd.stack, crowd.name)
         self.searched = 0  # how many there were when their holders were last searched for
         self._rises = 0
+        self._first = 0  # the step in which it began to rise
 
     def see(self, look: Look) -> None:
         """One more look."""
         before = self.suspect.looks[-1].count if self.suspect.looks else 0
-        self._rises = self._rises + 1 if look.count > before else self._rises if look.count == before else 0
+        if look.count < before:
+            self._rises = 0
+        elif look.count > before:
+            self._first = self._first if self._rises else look.step
+            self._rises += 1
         self.suspect.looks.append(look)
 
     @property
@@ -159,7 +174,10 @@ class _Known:
         """Whether it has risen, and is not known well enough."""
         if self.suspect.what in _HELD_BY_NONE:
             return False
-        return self._rises >= _RISES and self.suspect.looks[-1].count >= _AGAIN * self.searched
+        last = self.suspect.looks[-1]
+        # Where steps went by meanwhile, what is kept is of several of them: else it is one step's work.
+        kept = last.steps >= _RISES or last.step < self._first + _RISES or not last.steps
+        return self._rises >= _RISES and kept and last.count >= max(_ENOUGH, _AGAIN * self.searched)
 
     def search(self, crowd: Crowd, growing: Growing) -> None:
         """Find out who holds one of them: not one of the newest, which may still be in use."""

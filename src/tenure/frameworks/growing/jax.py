@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -85,6 +86,14 @@ class Jax:
             ),
         ]
 
+    def expects_steps(self) -> bool:
+        """Nobody knows before."""
+        return False
+
+    def members(self, crowd: Crowd) -> Sequence[Any]:
+        """They are known."""
+        return crowd.members
+
     def held(self, crowd: Crowd, members: Sequence[Any]) -> tuple[list[Any], list[Buffer]]:
         """The arrays themselves."""
         return list(members), [buffer for array in members for buffer in ADAPTER.buffers(array)]
@@ -96,6 +105,10 @@ class Jax:
 
 def _born(array: Any) -> str:
     traceback = getattr(array, "traceback", None)
-    frames = traceback.frames if traceback is not None else ()
-    users = (frame for frame in frames if sites.is_user(frame.file_name))
+    return _text(traceback) if traceback is not None else ""
+
+
+@functools.lru_cache(4096)
+def _text(traceback: Any) -> str:
+    users = (frame for frame in traceback.frames if sites.is_user(frame.file_name))
     return "\n".join(dict.fromkeys(f"{frame.file_name}:{frame.line_num} in {frame.function_name}" for frame in users))

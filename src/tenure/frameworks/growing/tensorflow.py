@@ -127,6 +127,14 @@ class Tensorflow:
                 crowds.append(Crowd("tensorflow", "operations", _latest(graph, versions[-2]), grown))
         return [crowd for crowd in crowds if crowd.count >= least and crowd.stack]
 
+    def expects_steps(self) -> bool:
+        """Nobody knows before."""
+        return False
+
+    def members(self, crowd: Crowd) -> Sequence[Any]:
+        """They are known."""
+        return crowd.members
+
     def held(self, crowd: Crowd, members: Sequence[Any]) -> tuple[list[Any], list[Buffer]]:
         """The tensors or tapes themselves."""
         things = list(members)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 from bisect import bisect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from tenure import stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
@@ -67,17 +69,22 @@ class Torch:
     def crowds(self, least: int) -> list[Crowd]:
         """Buffers born at one place; tensors whose graph spans steps; tensors in shared memory."""
         places: dict[str, list[tuple[int, ...]]] = {}  # one line may make several, each with a stack of its own
-        for stack, members in self._source.crowds():
-            places.setdefault(stacks.plain(stack), []).extend(members)
-        found = [_crowd(place, sorted(members)) for place, members in places.items() if len(members) >= least]
+        for one in self._source.crowds():
+            places.setdefault(stacks.plain(one[0]), []).append(one)
+        found = [_crowd(place, parts) for place, parts in places.items() if sum(part[1] for part in parts) >= least]
         live: list[Any] = []
-        if len(self._begun) >= least or _open_files() >= self._files + least:
+        graphs, files = self._has_long_graphs(least), _open_files() >= self._files + least
+        if graphs or files:  # to go over all tensors takes long
             live.extend(tensor for tensor in ADAPTER.live() if not is_symbolic(tensor))
-        if len(self._begun) >= least:
-            found.extend(self._graphs(live, least))
-        found.extend(_shared(live, least))
+        found.extend(self._graphs(live, least) if graphs else ())
+        found.extend(_shared(live, least) if files else ())
         live.clear()
         return found
+
+    def _has_long_graphs(self, least: int) -> bool:
+        """Whether graphs reached from step to step so often; where that is not seen, whether there were so many steps."""
+        crossed = self._source.crossed()
+        return len(self._begun) >= least and (crossed is None or crossed >= least - 1)
 
     def _graphs(self, live: list[Any], least: int) -> list[Crowd]:
         """The tensor whose graph has nodes of the most steps: nobody trains through so many."""
@@ -108,6 +115,14 @@ class Torch:
                     known.add(after)
                     queue.append(after)
         return len(steps), len(known)
+
+    def expects_steps(self) -> bool:
+        """Whether there is an optimizer, or was: with the first of a class torch marks its method."""
+        return any(getattr(vars(kind).get("step"), "hooked", False) for kind in _family(Optimizer))
+
+    def members(self, crowd: Crowd) -> Sequence[Any]:
+        """Addresses, of those that are buffers."""
+        return self._source.members(list(crowd.members)) if crowd.what == "buffers" else crowd.members
 
     def held(self, crowd: Crowd, members: Sequence[Any]) -> tuple[list[Any], list[Buffer]]:
         """Handles on these addresses; where there is none, the buffers that the graph saved."""
@@ -144,9 +159,10 @@ class Torch:
             }
 
 
-def _crowd(place: str, members: list[tuple[int, ...]]) -> Crowd:
-    _, where, nbytes, steps, used = zip(*members, strict=True)
-    return Crowd("torch", "buffers", place, len(members), sum(nbytes), len(set(steps)), "", where, max(used))
+def _crowd(place: str, parts: list[tuple[int, ...]]) -> Crowd:
+    where, count, nbytes, used, steps = zip(*parts, strict=True)
+    distinct = functools.reduce(operator.or_, steps).bit_count()
+    return Crowd("torch", "buffers", place, sum(count), sum(nbytes), distinct, "", where, max(used))
 
 
 def _shared(live: list[Any], least: int) -> list[Crowd]:
@@ -159,6 +175,13 @@ def _shared(live: list[Any], least: int) -> list[Crowd]:
     return [
         Crowd("torch", "shared", "", len(found), sum(one.untyped_storage().nbytes() for one in found), members=found)
     ]
+
+
+def _family(kind: type) -> Iterator[type]:
+    each: type
+    for each in kind.__subclasses__():
+        yield each
+        yield from _family(each)
 
 
 def _address(tensor: Any) -> int:

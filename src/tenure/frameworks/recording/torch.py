@@ -189,11 +189,17 @@ class Native:
         self._columns.read(last=self._stopped)
         return self._columns
 
-    def crowds(self) -> list[tuple[int, list[tuple[int, ...]]]]:
-        """The living by the stack they were born at: of each its number, address, bytes, step and last use."""
-        found = []
-        for stack, *columns in self._core.crowds():
-            found.append((stack, list(zip(*(memoryview(column).cast("q") for column in columns), strict=True))))
+    def crowds(self) -> Iterable[tuple[int, int, int, int, int]]:
+        """The living in sums by the stack they were born at: itself, count, bytes, last use, steps (a bit each)."""
+        return zip(*(memoryview(column).cast("q") for column in self._core.crowds()), strict=True)
+
+    def members(self, places: list[int]) -> list[int]:
+        """The addresses of those that were born at these stacks, the oldest first."""
+        return list(memoryview(self._core.members(places)).cast("q"))
+
+    def crossed(self) -> int | None:
+        """In how many steps an operation took a tensor whose graph is of an earlier step; None if that is not seen."""
+        found: int = self._core.crossed()
         return found
 
     def on_failure(self, call: Callable[[int], None] | None) -> None:

@@ -72,14 +72,22 @@ class InPython:
         for key in list(self._known):
             self._look(key, 0)
 
-    def crowds(self) -> list[tuple[int, list[tuple[int, ...]]]]:
-        """The living by the stack they were born at: of each its number, address, bytes, and what is unknown as 0."""
+    def crowds(self) -> list[tuple[int, int, int, int, int]]:
+        """The living in sums by the stack they were born at: itself, count, bytes, and last use and steps, unknown."""
         self.drain()
-        found: dict[int, list[tuple[int, ...]]] = {}
+        found: dict[int, tuple[int, int]] = {}
         for known in list(self._known.values()):
-            if known.stack:
-                found.setdefault(known.stack, []).append((known.number, known.address, known.nbytes, 0, 0))
-        return list(found.items())
+            count, nbytes = found.get(known.stack, (0, 0))
+            found[known.stack] = count + 1, nbytes + known.nbytes
+        return [(stack, count, nbytes, 0, 0) for stack, (count, nbytes) in found.items() if stack]
+
+    def members(self, places: list[int]) -> list[int]:
+        """The addresses of those that were born at these stacks, the oldest first."""
+        return [known.address for known in self._known.values() if known.stack in places]
+
+    def crossed(self) -> int | None:
+        """Not seen from here."""
+        return None
 
     def on_failure(self, call: Callable[[int], None] | None) -> None:
         """Allocations are not seen from here."""
