@@ -414,6 +414,13 @@ def deleted(m: Machine, target: ast.expr) -> None:
 
 def decorated(m: Machine, decorator: Value, value: Value, node: ast.expr) -> Value:
     """What a decorator makes of a function."""
+    made = _decorated(m, decorator, value, node)
+    if isinstance(made, Wrapped) and made.kind == "lru_cache" and made is not value:
+        m.world.setdefault("caches", []).append(made)
+    return made
+
+
+def _decorated(m: Machine, decorator: Value, value: Value, node: ast.expr) -> Value:
     from tenure.check import calls
 
     decorator = best(decorator)

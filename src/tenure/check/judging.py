@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any
 
 from tenure.check import autograd
 from tenure.check.keeping import Held
 from tenure.check.machine import Machine
-from tenure.check.values import Func, Map, Maybe, Obj, Seq, Spot, Tensor, Value, inside, options
+from tenure.check.values import Class, Func, Map, Maybe, Obj, Ref, Seq, Spot, Tensor, Value, inside, options
 
 
 def judge(m: Machine, roots: list[Value]) -> None:
@@ -20,6 +21,7 @@ def judge(m: Machine, roots: list[Value]) -> None:
     _created_graphs(m)
     _graph_growth(m)
     _variables_in_traces(m)
+    _caches(m)
     _threads(m)
     _never_reset(m)
     _still_held(m, roots)
@@ -192,8 +194,6 @@ def _device(m: Machine, held: Held) -> None:
 
 
 def _many_turns(loop: Any) -> bool:
-    import ast
-
     over = getattr(loop.node, "iter", None)
     if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range":
         numbers = [a.value for a in over.args if isinstance(a, ast.Constant) and isinstance(a.value, int)]
@@ -368,6 +368,37 @@ def _graph_growth(m: Machine) -> None:
 def _variables_in_traces(m: Machine) -> None:
     for spot in m.world.get("variables in trace", ()):
         m.tell("variable in trace", [("birth", spot)])
+
+
+def _caches(m: Machine) -> None:
+    """A cache on a method of a module keeps the module; one on a function of tensors keeps the tensors."""
+    for wrapped in m.world.get("caches", ()):
+        limit, function = wrapped.options.get("maxsize", 128), wrapped.inner
+        if not isinstance(function, Func) or (isinstance(limit, int) and limit < 64):
+            continue
+        arguments = [*function.node.args.posonlyargs, *function.node.args.args]
+        method = (
+            function.cls is not None
+            and function.cls.family == "torch.Module"
+            and arguments
+            and arguments[0].arg == "self"
+        )
+        if method or any(_heavy(m, a.annotation) for a in arguments):
+            m.tell("cache keeps", [("holder", wrapped.born), ("birth", function.born)], how="lru_cache")
+
+
+def _heavy(m: Machine, annotation: Any) -> bool:
+    """Whether an argument is said to be a tensor or a module."""
+    names: list[str] = []
+    while isinstance(annotation, ast.Attribute):
+        names.insert(0, annotation.attr)
+        annotation = annotation.value
+    if not isinstance(annotation, ast.Name):
+        return False
+    base = m.lookup(annotation.id)
+    if isinstance(base, Class) and not names:
+        return base.family == "torch.Module"
+    return isinstance(base, Ref) and ".".join([base.name, *names]) in ("torch.Tensor", "torch.nn.Module")
 
 
 def _threads(m: Machine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ FRAMEWORKS = re.compile(rb"\b(?:torch|jax|tensorflow|keras|tenure)\b")
 ALONE = re.compile(
     rb"backward\(|(?<!torch\.)\bjit\b|filter_jit|\bp?pmap\b|\bvmap\b|jax\.grad|value_and_grad|tf\.function|lax\.(?:cond|scan|while|fori|switch|map)"
     rb"|map_fn|while_loop|tf\.cond|Session\(|donate_arg|\.delete\(\)|inference_mode|GradientTape|TensorArray|resize_\(0\)"
-    rb"|autograd\.grad|torch\.save|Dataset\.from|def (?:train|test|predict)_step|torch\.func|tenure\.|reset_default_graph|no_grad.*submit"
+    rb"|autograd\.grad|torch\.save|Dataset\.from|def (?:train|test|predict)_step|torch\.func|tenure\.|reset_default_graph|no_grad.*submit|lru_cache|functools\.cache\b"
 )
 # A file with statements of its own at the top level is a program: it is followed from there.
 PROGRAM = re.compile(
@@ -82,11 +82,9 @@ def triggers(raw: bytes) -> list[int] | None:
 
 def parse(raw: bytes | str, file: str) -> ast.Module:
     """The tree. Raises SyntaxError, ValueError, RecursionError or MemoryError as `ast` does."""
-    limit = sys.getrecursionlimit()
-    try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of odd escapes and literals: other tools tell of them
         return ast.parse(raw, file)
-    finally:
-        sys.setrecursionlimit(limit)
 
 
 def find_module(name: str, level: int, here: str, roots: tuple[Path, ...]) -> Path | None:

@@ -18,7 +18,7 @@ from tenure.check.statements import run
 from tenure.faults import MODULES
 from tenure.findings import Finding, Place
 
-_LARGEST = 8 * 1024 * 1024  # a larger file is data
+_LONGEST = 300_000  # lines: a tree of a longer file needs a gigabyte
 _RULES = [module.in_source for module in MODULES if hasattr(module, "in_source")]
 
 
@@ -49,8 +49,8 @@ def check_bytes(raw: bytes, file: str, roots: Sequence[str] = ()) -> Checked:
     silenced = b"tenure:" in raw or b"noqa" in raw
     if starts is None and not silenced:
         return made
-    if len(raw) > _LARGEST:
-        made.problem = f"it has {len(raw) >> 20} MiB: too large to be source"
+    if (lines := raw.count(b"\n")) > _LONGEST or len(raw) > 64 * _LONGEST:
+        made.problem = f"it has {lines} lines: too long to be checked, it may have {_LONGEST}"
         return made
     enabled = gc.isenabled()
     gc.disable()
