@@ -1,6 +1,6 @@
 """How fast `tenure check` is on a tree, beside parsing alone and beside torchfix: processor seconds, one core.
 
-    python benchmarks/check_speed.py TREE [--torchfix PATH] [--every 16]
+python benchmarks/check_speed.py TREE [--torchfix PATH] [--every 16]
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ def seconds(command: list[str], *, text: str = "", env: dict[str, str] | None = 
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     watch = "import resource, subprocess, sys; subprocess.run(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", watch, *command], input=text, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False
+        [sys.executable, "-c", watch, *command],
+        input=text,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **(env or {})},
+        check=False,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     peak = int(done.stderr.strip().splitlines()[-1])
@@ -71,7 +76,9 @@ def main() -> None:
         env = {"PYTHONPATH": options.torchfix}
         theirs, _ = seconds([sys.executable, "-m", "torchfix", "-j1", *map(str, part)], env=env)
         ours, _ = seconds([*check, "--no-cache", *map(str, part)])
-        print(f"\nslice of {len(part)} files with torch, {lines(part)} lines: torchfix {theirs:.1f} s, {lines(part) / theirs:,.0f} lines/s;")
+        print(
+            f"\nslice of {len(part)} files with torch, {lines(part)} lines: torchfix {theirs:.1f} s, {lines(part) / theirs:,.0f} lines/s;"
+        )
         print(f"tenure {ours:.2f} s, {lines(part) / ours:,.0f} lines/s: {theirs / ours:.0f} x")
     del start
 

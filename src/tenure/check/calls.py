@@ -54,6 +54,8 @@ def call_node(m: Machine, node: ast.Call) -> Value:
         made = frameworks.object_method(m, owner, name, args, kwargs, node)
         if made is not None:
             return made
+    if isinstance(owner, Obj) and isinstance(function, Wrapped):
+        transforms.of_temporary(m, owner, function, node)
     if isinstance(owner, Ref) and owner.name == "super" and isinstance(function, Tensor):
         return NONE
     return call(m, function, args, kwargs, node)

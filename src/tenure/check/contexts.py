@@ -14,6 +14,9 @@ from tenure.check.values import Const, Func, Obj, Ref, Seq, Tensor, Value, best,
 def enter(m: Machine, value: Value, node: ast.expr) -> tuple[Value, Callable[[], None] | None]:
     """What `as` gives, and what is to be done at the end of the block."""
     value = best(value)
+    if _expects_an_error(node):
+        m.muted += 1
+        return value, lambda: _unmute(m)
     if isinstance(value, Obj):
         kind = value.kind
         if kind == "grad_mode":
@@ -37,6 +40,17 @@ def enter(m: Machine, value: Value, node: ast.expr) -> tuple[Value, Callable[[],
         # A lock, a file, a timer: it may be anything, and it may give itself.
         return m.unknown(node), None
     return value, None
+
+
+def _expects_an_error(node: ast.expr) -> bool:
+    """`pytest.raises(…)`, `self.assertRaises(…)`, `suppress(…)`: what is done inside is meant to fail."""
+    name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    name = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else name
+    return name.startswith("assertRaises") or name in ("raises", "suppress")
+
+
+def _unmute(m: Machine) -> None:
+    m.muted -= 1
 
 
 def _leaving_mode(m: Machine) -> Callable[[], None]:
@@ -66,7 +80,7 @@ def _session(m: Machine, value: Obj, node: ast.expr) -> tuple[Value, Callable[[]
     stack = m.world.setdefault("sessions", [])
     stack.append(value)
     graphs = m.world.setdefault("graphs", [])
-    own = value.state.get("graph")
+    own = value.state.get("graph") or (value.state.get("home") if not value.state.get("given") else None)
     if own is not None:
         graphs.append(own)
 
@@ -122,7 +136,7 @@ def _tenure_scope(m: Machine, value: Obj, node: ast.expr) -> tuple[Value, Callab
         stack.pop()
         for one in born:
             if not one.state.get("kept"):
-                m.put(one.store.state, "ended", ("released", m.spot(node), one))
+                m.put(one.state, "released", ("released", m.spot(node), one))
 
     return value, leave
 

@@ -445,7 +445,7 @@ def escape(m: Machine, values: list[Value], node: ast.AST | None = None) -> None
     """Values go where they cannot be followed."""
     for value in values:
         for one in tensors(value):
-            if node is not None:
+            if node is not None and one.state.get("released") is None:
                 use(m, one, node)
             for part in autograd.closure(one.node) if one.node is not None else ():
                 part.state["escaped"] = True

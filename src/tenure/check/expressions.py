@@ -210,6 +210,7 @@ def set_item(m: Machine, owner: Value, index: Value, value: Value, node: ast.AST
             effects.object_item_set(m, one, index, value, node)
 
 
+_FEW = 64  # `step % 4` differs from turn to turn, but nothing that it is the key of grows
 _FOLD: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
     ast.FloorDiv: operator.floordiv, ast.Div: operator.truediv,
@@ -232,7 +233,8 @@ def fold(one: Value, other: Value, op: type) -> Value | None:
             except ArithmeticError:
                 return Num()
         return Num()
-    return Num(varies=any(isinstance(v, Num) and v.varies for v in (one, other)))
+    few = op is ast.Mod and isinstance(other, Const) and isinstance(other.value, int) and 0 < other.value <= _FEW
+    return Num(varies=not few and any(isinstance(v, Num) and v.varies for v in (one, other)))
 
 
 def _unary(m: Machine, node: ast.UnaryOp) -> Value:

@@ -300,6 +300,8 @@ _PASSING = frozenset(
 def _unknown_method(
     m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
 ) -> Value:
+    if name in torch_model.NUMBERS:
+        return Num()
     effects.use(m, owner, node)
     if name in ("readinto", "recv_into", "readinto1"):
         for one in (best(arg) for arg in args):

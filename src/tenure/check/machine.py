@@ -111,6 +111,7 @@ class Machine:
         self.depth = DEPTH
         self.main: Module | None = None  # the file that findings should stand in
         self.sites: list[Spot] = []  # where each of the running functions was called
+        self.muted = 0  # how many blocks that are meant to fail lead here
         self.ifs = 0  # how many tests lead here, decided ones too
         self.conditions = 0  # how many undecided branches lead here
 
@@ -122,6 +123,8 @@ class Machine:
 
     def tell(self, kind: str, spots: Iterable[tuple[str, Spot | None]], **data: Any) -> None:
         """Note a fact, once for each place."""
+        if self.muted:
+            return
         found = [(role, spot) for role, spot in spots if isinstance(spot, Spot)]
         if found[0][1].module is not self.main and (caller := self.caller()) is not None:
             found.insert(0, (found[0][0], caller))

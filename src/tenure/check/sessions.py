@@ -26,7 +26,12 @@ def _session(
     own = best(graph) if graph is not None else None
     made.state["graph"] = own if isinstance(own, Obj) and own.kind == "tf.Graph" else None
     made.state["given"] = graph is not None
-    made.state["home"] = made.state["graph"] if graph is not None else _current(m)
+    home = made.state["graph"] if graph is not None else _current(m)
+    if home is None and graph is None:
+        # Eager, or not told: the session's block makes the default graph the current one.
+        home = m.world.setdefault("implicit graph", m.obj("tf.Graph", node))
+        home.loops = ()
+    made.state["home"] = home
     made.state["ready"] = []
     if "interactive" in words:
         m.world.setdefault("sessions", []).append(made)
@@ -150,10 +155,19 @@ def evaluated(m: Machine, owner: Tensor, args: list[Value], kwargs: dict[str, Va
     ):
         sure = m.world.get("script") and not m.conditions_on_tracing()
         if sure:
-            m.tell("no default session", [("use", m.spot(node)), ("birth", owner.born)])
+            names = [name for name, value in m.frame.names.items() if _is_open(value)]
+            m.tell(
+                "no default session",
+                [("use", m.spot(node)), ("birth", owner.born)],
+                session=names[0] if len(names) == 1 else None,
+            )
     elif m.world.get("sessions"):
         run(m, m.world["sessions"][-1], [owner, *args[:1]], node)
     return m.tensor("np", node)
+
+
+def _is_open(value: Value) -> bool:
+    return isinstance(value, Obj) and value.kind == "session" and value.state.get("closed") is None
 
 
 def run(m: Machine, session: Obj, args: list[Value], node: ast.AST) -> None:
@@ -189,7 +203,7 @@ def _fetch(m: Machine, session: Obj, one: Tensor, node: ast.AST) -> None:
     home = session.state.get("graph") or session.state.get("home")
     if one.place is None:
         if (
-            home is None
+            home in (None, m.world.get("implicit graph"))
             and not m.traces
             and one.fw == "tf"
             and "keras" not in one.flags

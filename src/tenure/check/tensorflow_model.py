@@ -51,6 +51,9 @@ def place(m: Machine, made: Tensor, inputs: list[Tensor], node: ast.AST) -> None
     graph = current_graph(m)
     made.place = graph
     for one in inputs:
+        eager = one.fw == "tf" and one.place is None and one.trace is None and not one.flags
+        if graph is not None and eager and m.world.get("script") and not m.world.get("graph_mode"):
+            m.tell("eager in graph", [("use", m.spot(node)), ("birth", one.born)])
         if one.fw != "tf" or one.place is None or ("variable" in one.flags and one.place is None):
             continue
         if graph is not None and one.place is not graph:

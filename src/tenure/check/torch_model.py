@@ -56,7 +56,7 @@ _SAVE_OUTPUT = ("ReLU", "Tanh", "Sigmoid", "Softmax", "ELU")
 _RECURRENT = ("RNN", "LSTM", "GRU")
 # Methods that only a torch tensor has: they tell what an unknown value is.
 TELLING = frozenset(["requires_grad_", "retain_grad", "register_hook", "untyped_storage", "detach_", "data_ptr"])
-_NUMBERS = frozenset(
+NUMBERS = frozenset(
     [
         "item",
         "tolist",
@@ -359,7 +359,7 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
         and not isinstance(owner.state["reset"], keeping.Maybe)
     ):
         m.tell("gradient reset", [("use", m.spot(node)), ("end", owner.state["reset"])], how=name)
-    if name in _NUMBERS:
+    if name in NUMBERS:
         return Num(varies=owner.varies and name in ("size", "__len__"))
     if name == "data_ptr":
         return Num(of=owner)

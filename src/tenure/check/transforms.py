@@ -178,6 +178,18 @@ def _outcome(m: Machine, wrapped: Wrapped, result: Value, args: list[Value], nod
     return gradients
 
 
+def of_temporary(m: Machine, owner: Obj, function: Wrapped, node: ast.Call) -> None:
+    """`Trainer().step(x)`: a tf.function refers to its object weakly, and nothing else holds this one."""
+    temporary = isinstance(node.func, ast.Attribute) and owner.born.node is node.func.value
+    if (
+        temporary
+        and function.kind == "trace"
+        and function.options["framework"] == "tf"
+        and not owner.state.get("stored")
+    ):
+        m.world.setdefault("temporary functions", []).append((owner.born, m.spot(node), m.spot(node)))
+
+
 def _use_argument(m: Machine, arg: Value, node: ast.AST) -> None:
     for one in tensors(arg):
         effects.use(m, one, node)

@@ -15,7 +15,8 @@ def use(m: Machine, tensor: Tensor, node: ast.AST) -> None:
     while source is not None:
         source.state["used"] = m.clock
         source = source.state.get("origin")
-    ended = tensor.store.state.get("ended")
+    # dispose() and scopes end a handle: views of the same bytes go on. Arrays of JAX end with their bytes.
+    ended = tensor.store.state.get("ended") or tensor.state.get("released")
     if ended is not None and not isinstance(ended, Maybe):
         cause, spot, which = ended
         born = which.born if isinstance(which, Tensor) else tensor.born
@@ -61,7 +62,10 @@ def _holder(owner: Value, name: str) -> str:
 def end(m: Machine, value: Value, cause: str, node: ast.AST) -> None:
     """The bytes of the tensors in a value end here."""
     for one in tensors(value):
-        m.put(one.store.state, "ended", (cause, m.spot(node), one))
+        if cause == "released":
+            m.put(one.state, "released", (cause, m.spot(node), one))
+        else:
+            m.put(one.store.state, "ended", (cause, m.spot(node), one))
 
 
 def donated(m: Machine, value: Value, node: ast.AST) -> None:

@@ -78,3 +78,10 @@ def in_source(found: Found) -> Iterator[Finding]:
             reason="In TensorFlow 2 operations run at once unless eager execution is off or a graph is the default.",
             fix=Fix("call tf.compat.v1.disable_eager_execution() first, or build in `with tf.Graph().as_default():`"),
         )
+    for seen in found.of("eager in graph"):
+        yield FAULT.finding(
+            "an eager tensor is used in an operation of a graph, which cannot take it",
+            seen.places(),
+            reason="Inside a session's or a graph's block operations are built, not run: they take tensors of that graph.",
+            fix=Fix("make the tensor inside the block, or give its value: x.numpy()"),
+        )
