@@ -28,9 +28,17 @@ def explain(exc: BaseException | None = None) -> Finding | None:
     exc = sys.exception() if exc is None else exc
     if exc is None:
         return None
-    from tenure.explain import driver, raised
+    import gc
 
+    # Trees of source are many small objects: with a framework loaded, each collection that they set off takes long.
+    collects = gc.isenabled()
+    gc.disable()
     try:
+        from tenure.explain import driver, raised
+
         return driver.find(raised.from_exception(exc))
     except Exception:  # noqa: BLE001 - an explanation that fails must not hide what it was to explain
         return None
+    finally:
+        if collects:
+            gc.enable()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tenure.explain import carried, values
 from tenure.explain.flow import Flow, Step, meets
 from tenure.explain.source import Source, dotted, ends, targets_of
-from tenure.findings import Place
+from tenure.findings import Edit, Place
 
 if TYPE_CHECKING:
     from tenure.explain.raised import Frame, Raised
@@ -37,6 +37,7 @@ class Shared:
 
     names: tuple[str, ...]
     places: list[Place]
+    is_list: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Changes:
     places: list[Place]
     by_optimizer: bool
     fix: str
+    edits: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class Autograd:
                 keeper = dotted(node.value.func)
                 if keeper.endswith((".append", ".extend")) and _tail(keeper.rpartition(".")[0]) in map(_tail, wanted):
                     name = keeper.rpartition(".")[0]
-                    return Shared((name,), [source.place("birth", node)])
+                    return Shared((name,), [source.place("birth", node)], is_list=True)
         return None
 
     def in_place(self, op: str) -> Changes:
@@ -142,7 +144,18 @@ class Autograd:
         name = found[0][2]
         places = [place for score, place, _ in found if score == found[0][0]][:2]
         births = self._births(places[0], name)
-        return Changes([*births, *places], by_optimizer=False, fix=_out_of_place(places[0], name))
+        edits = self._rewritten(places[0])
+        return Changes([*births, *places], by_optimizer=False, fix=_out_of_place(places[0], name), edits=edits)
+
+    def _rewritten(self, place: Place) -> tuple[Edit, ...]:
+        """`x += y` as `x = x + y`."""
+        source = next((source for source in self.raised.sources if source.file == place.file), None)
+        node = source.statement(place.line) if source else None
+        if source is None or not isinstance(node, ast.AugAssign) or isinstance(node.target, ast.Subscript):
+            return ()
+        target = source.segment(node.target)
+        whole = ast.unparse(ast.BinOp(ast.Name(target), node.op, node.value))
+        return (source.edit(node, f"{target} = {whole}"),)
 
     def _births(self, place: Place, name: str) -> list[Place]:
         """Where what is changed at a place was made."""
@@ -172,7 +185,7 @@ class Autograd:
         told = ".grad attribute of a Tensor that is not a leaf Tensor" in self.raised.log
         if source is None:
             name = _grad_in_text(frame.text)
-            return MissingGrad(name, False, False, None) if name and told else None
+            return MissingGrad(name, False, True, None) if name and told else None
         statement = source.statement(frame.line)
         name = (_grad_in(statement) if statement else "") or self._bound_grad(source, frame)
         if not name:
@@ -185,9 +198,8 @@ class Autograd:
                 if is_leaf and seen.grad is not None
                 else MissingGrad(name, is_leaf, True, self._made(source, frame, name))
             )
-        return MissingGrad(
-            name, False if told else self._leaf(source, frame, name), False, self._made(source, frame, name)
-        )
+        shown = False if told else self._leaf(source, frame, name)
+        return MissingGrad(name, shown, told, self._made(source, frame, name))
 
     def _bound_grad(self, source: Source, frame: Frame) -> str:
         """`g = p.grad` before a failing line that uses `g`."""
@@ -228,6 +240,8 @@ class Autograd:
 
     def resets(self) -> list[Place]:
         """What takes gradients away: zero_grad(), or `.grad = None`."""
+        if self._comes_after_backward():
+            return []
         found = self.raised.calls("end", "zero_grad")
         for source in self.raised.sources:
             for node in source.nodes:
@@ -237,6 +251,24 @@ class Autograd:
                 if none and any(dotted(target).endswith(".grad") for target in targets_of(node)):  # type: ignore[arg-type]
                     found.append(source.place("end", node))
         return found
+
+    def _comes_after_backward(self) -> bool:
+        """Whether a backward pass stands right before the read, with no reset between: then it is None for another reason."""
+        for frame in reversed(self.raised.user):
+            source = self.raised.source(frame)
+            if source is None:
+                continue
+            function = source.function(frame.line)
+            calls = [
+                call
+                for call in source.calls("zero_grad", *_PASSES)
+                if source.owner(call) is function and call.lineno != frame.line
+            ]
+            if calls:
+                before = [call for call in calls if call.lineno < frame.line]
+                last = before[-1] if before else calls[-1]  # of the loop's last turn
+                return not dotted(last.func).endswith("zero_grad")
+        return False
 
     def inference_births(self) -> list[Place]:
         """Where the names of the failing line were bound inside inference mode."""

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tenure.explain.flow import Flow, Step, meets, reads, statements
-from tenure.explain.source import Source, dotted, first_line
+from tenure.explain.source import Source, dotted, first_line, name_of
 
 if TYPE_CHECKING:
     from tenure.explain.raised import Raised
+
+
+# Sums and averages of losses and weights: carried along, but not through the model.
+_STATISTIC = re.compile(
+    r"mean|var$|std|avg|average|ema|shadow|running|count|total|loss|^steps?$|epoch|best|momentum|decay|grad"
+)
 
 
 @dataclass(frozen=True)
@@ -77,9 +84,10 @@ def _is_state(step: Step, name: str) -> bool:
 def _tainted(steps: list[Step], name: str) -> set[str]:
     """The names that come from `name` in these steps. Assignments only: a method call may change anything or nothing."""
     found = {name}
+    kept = [step for step in steps if isinstance(step.node, ast.Assign | ast.AugAssign)]
     for _ in range(4):
-        for step in steps:
-            if isinstance(step.node, ast.Assign | ast.AugAssign) and not step.detaches and meets(step.reads, found):
+        for step in kept:
+            if not step.binds <= found and meets(step.reads, found) and not step.detaches:
                 found |= step.binds
     return found
 
@@ -119,6 +127,8 @@ def _in_classes(source: Source) -> Iterator[tuple[str, Step]]:
 
 
 def _is_own_state(step: Step, name: str, flow: Flow) -> bool:
+    if _STATISTIC.search(name.partition(".")[2]):
+        return False
     if isinstance(step.node, ast.AugAssign):
         read_elsewhere = any(name in other.reads for other in flow.steps if other is not step)
         return read_elsewhere and not isinstance(step.value, ast.Constant)
@@ -140,14 +150,14 @@ def _is_renewed(raised: Raised, source: Source, name: str) -> bool:
     attribute = name.partition(".")[2]
     resets = set()
     for function in source.functions:
-        if isinstance(function, ast.Lambda | ast.Module) or function.name == "__init__":
+        if name_of(function) == "__init__" or source.class_of(function) is None:
             continue
         steps = list(Flow(source, function).steps)
         tainted = _tainted(steps, name)
         for step in steps:
             renews = step.detaches or _calls_detach(step) or not _depends(step, name, tainted)
             if name in step.binds and renews and not _is_guarded(source, step, attribute):
-                resets.add(function.name)
+                resets.add(name_of(function))
     for frame in raised.user:
         at = raised.source(frame)
         if at is None:
@@ -177,6 +187,8 @@ def _is_guarded(source: Source, step: Step, attribute: str) -> bool:
 
 def _in_globals(source: Source) -> Iterator[tuple[str, Step]]:
     """`global h; h = f(x, h)` in a function."""
+    if not any(isinstance(node, ast.Global | ast.Nonlocal) for node in source.statements):
+        return
     for function in source.functions:
         outer = {
             name for node in statements(function) if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names

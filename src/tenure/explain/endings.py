@@ -76,9 +76,9 @@ class Endings:
                 parent = source.parents.get(node)
                 is_called = isinstance(parent, ast.Call) and parent.func is node
                 if isinstance(node.value, ast.Call) and not isinstance(node.value.func, ast.Attribute):
-                    return [source.place("birth", node)]
+                    return [source.place("escape", node)]
                 if not is_called and isinstance(parent, ast.Return | ast.Tuple | ast.Dict | ast.keyword | ast.Call):
-                    return [source.place("birth", node)]
+                    return [source.place("escape", node)]
         return []
 
     def after_tape(self) -> tuple[Place, str] | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tenure.explain.flow import statements
 from tenure.explain.source import (
     Function,
     Source,
@@ -104,10 +105,10 @@ def escapes_of(source: Source, function: Function) -> Iterator[Escape]:
     own = _own_names(function) - outer
     defaults = _mutable_defaults(function)
     if any(ends(dotted(decorator), _CACHES) for decorator in function.decorator_list):
-        for node in _statements(function):
+        for node in statements(function):
             if isinstance(node, ast.Return) and node.value is not None:
                 yield Escape(source, node, name_of(function), "cache", node.value, function)
-    for node in _statements(function):
+    for node in statements(function):
         for target in targets_of(node) if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign) else ():
             value = node.value  # type: ignore[attr-defined]
             root = dotted(target).partition(".")[0]
@@ -180,8 +181,8 @@ def used_names(raised: Raised) -> set[str]:
             continue
         names = _shallow_names(statement)
         function = source.function(frame.line)
-        for node in ast.walk(function):
-            if isinstance(node, ast.stmt) and first_line(node) <= frame.line:
+        for node in statements(function):
+            if first_line(node) <= frame.line:
                 bound = {dotted(target) for target in targets_of(node)}
                 if bound & names:
                     value = getattr(node, "value", None) or getattr(node, "iter", None)
@@ -224,22 +225,9 @@ def _shallow_names(statement: ast.stmt) -> set[str]:
     return found
 
 
-def _statements(function: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a function in order, but not those of functions inside it."""
-    todo = list(getattr(function, "body", ()))
-    while todo:
-        node = todo.pop(0)
-        if isinstance(node, ast.stmt):
-            yield node
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        inner = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.stmt | ast.excepthandler)]
-        todo = [*inner, *todo]
-
-
 def _outer_names(function: Function) -> set[str]:
     found: set[str] = set()
-    for node in _statements(function):
+    for node in statements(function):
         if isinstance(node, ast.Global | ast.Nonlocal):
             found |= set(node.names)
     return found
@@ -247,11 +235,11 @@ def _outer_names(function: Function) -> set[str]:
 
 def _own_names(function: Function) -> set[str]:
     """The names that the function binds itself, arguments not counted: those came from outside."""
-    return {target.id for node in _statements(function) for target in targets_of(node) if isinstance(target, ast.Name)}
+    return {target.id for node in statements(function) for target in targets_of(node) if isinstance(target, ast.Name)}
 
 
 def _declared(function: Function, name: str) -> How:
-    is_global = any(isinstance(node, ast.Global) and name in node.names for node in _statements(function))
+    is_global = any(isinstance(node, ast.Global) and name in node.names for node in statements(function))
     return "global" if is_global else "nonlocal"
 
 

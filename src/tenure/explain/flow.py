@@ -26,14 +26,14 @@ class Step:
         """Where it stands."""
         return self.node.lineno
 
-    @property
+    @cached_property
     def is_computed(self) -> bool:
         """Whether the value is the result of an operation, not a constant, a name or a container of these."""
         return self.value is not None and any(
             isinstance(part, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare) for part in ast.walk(self.value)
         )
 
-    @property
+    @cached_property
     def detaches(self) -> bool:
         """Whether the value leaves its graph here."""
         return self.value is not None and any(word in _DETACHING for word in _words(self.value))

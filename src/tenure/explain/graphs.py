@@ -105,7 +105,7 @@ class Graphs:
         call = next(
             (n for n in ast.walk(statement) if isinstance(n, ast.Call) and ends(dotted(n.func), ("run", "eval"))), None
         )
-        wanted = {dotted(a) for a in call.args} if call else set()
+        wanted = _meant(call) if call is not None else set()
         for near in self.raised.sources:
             for node in near.nodes:
                 if not isinstance(node, ast.Assign) or node.lineno == frame.line:
@@ -127,7 +127,7 @@ class Graphs:
     def graph_places(self) -> list[Place]:
         """Where the session that fails was opened, if it is opened in the failing function."""
         opened = self.session()
-        return [opened[0].place("holder", opened[1])] if opened else []
+        return [opened[0].place("use", opened[1])] if opened else []
 
     def session(self) -> tuple[Source, ast.Call, str] | None:
         """The call that opened the session used in the failing line, and the name it has there."""
@@ -142,6 +142,12 @@ class Graphs:
                 if name.rpartition(".")[2] in used or (not used and near is source):
                     return near, call, name
         return None
+
+    def open_session(self) -> str:
+        """The name of the one session that the failing file opens and keeps, if it is one."""
+        source = self.raised.source(self.raised.here)
+        names = {_bound_to(source, call) for call in source.calls(*_SESSIONS)} if source else set()
+        return names.pop() if len(names) == 1 else ""
 
     def closings(self) -> list[Place]:
         """What closed the session: its `with`, or a call of close()."""
@@ -165,6 +171,15 @@ class Graphs:
                     found.append(source.place("end", call))
             found += [source.place("end", call) for call in source.calls("clear_session")]
         return found[:2]
+
+
+def _meant(call: ast.Call) -> set[str]:
+    """What a call of run() fetches, or what eval() is called on."""
+    name = dotted(call.func)
+    if name.endswith("eval") or not call.args:
+        return {name.rpartition(".")[0]}
+    fetched = call.args[0].elts if isinstance(call.args[0], ast.List | ast.Tuple) else [call.args[0]]
+    return {dotted(one) for one in fetched}
 
 
 def _receivers(statement: ast.stmt | None) -> list[str]:

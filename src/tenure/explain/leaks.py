@@ -81,17 +81,22 @@ class Leak:
 
     def finding(self, fault: Fault) -> Finding:
         """The leak as a finding of one of the faults that it can be."""
-        trace = self.construct or (f"the traced function `{self.function}`" if self.function else "a traced function")
-        if self.construct and self.function and not self.function.startswith("<"):
-            trace = f"{self.construct}, `{self.function}`,"
         return fault.finding(
-            f"{self.what} belongs to the trace of {trace} and is used outside of it".replace(", and", " and"),
+            f"{self.what} was made {self._where()} and is used outside of it",
             self._places(),
             reason=self._reason(),
             fix=self._fix(),
             certain=self.certain,
             evidence={"framework": self.framework, "traced": self.function} if self.function else None,
         )
+
+    def _where(self) -> str:
+        named = self.function and not self.function.startswith("<")
+        if self.construct:
+            return f"in {self.construct} (`{self.function}`)" if named else f"in {self.construct}"
+        if named:
+            return f"in the trace of `{self.function}`"
+        return "under a JAX transformation" if self.framework == "jax" else "in the trace of a tf.function"
 
     def _places(self) -> list[Place]:
         found = self.raised.places("birth", self.raised.born)
@@ -101,15 +106,18 @@ class Leak:
 
     def _reason(self) -> str:
         once = "runs once, to record its operations"
-        if self.framework == "jax":
-            text = f"Under a JAX transformation the Python function {once}; its values are tracers, which end with the trace."
-        else:
-            text = f"The Python code below a tf.function {once}; its values are symbolic and end with the trace."
+        kept = ""
         if self.escape is not None:
-            kept = f"`{self.escape.target}`" if self.escape.how != "cache" else f"the cache of `{self.escape.target}`"
-            text += f" {kept} kept one for later."
+            target = f"`{self.escape.target}`"
+            kept = f" {target} kept one for later."
+            kept = f" The cache of {target} kept one." if self.escape.how == "cache" else kept
+        if self.framework == "jax":
+            return (
+                f"Under a transformation a function {once}; the values in it are tracers and end with the trace.{kept}"
+            )
         return (
-            text + " A value from eager code does not die with the function that made it; this one never was a number."
+            f"The Python code below a tf.function {once}; the values in it are symbolic and end with the trace.{kept} "
+            "An eager tensor does not die with the function that made it; this one never had a value."
         )
 
     def _fix(self) -> Fix:
@@ -124,7 +132,12 @@ class Leak:
         if self.construct:
             return Fix(f"return the value from the body (from every branch) and take it from the result{kept}")
         aux = " (grad and value_and_grad: has_aux=True)" if jax and not self.function else ""
-        state = "" if jax else "; state that lives across calls belongs into a tf.Variable, changed with assign()"
+        state = (
+            "goes in as an argument and comes out as a result"
+            if jax
+            else "belongs into a tf.Variable, changed with assign()"
+        )
+        state = f"; state that lives across calls {state}"
         return Fix(f"return the value from the traced function{aux}{kept}, and use what the call returns{state}")
 
 

@@ -17,7 +17,7 @@ from tenure.explain.endings import Endings
 from tenure.explain.escapes import Escape
 from tenure.explain.graphs import Graphs
 from tenure.explain.source import Source, read
-from tenure.findings import Place, Role
+from tenure.findings import Edit, Place, Role
 
 _LIBRARY = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|__autograph_generated_file|^<(?:frozen|__array_func|string>)"
@@ -164,6 +164,15 @@ class Raised:
     def calls(self, role: Role, *endings: str) -> list[Place]:
         """The calls in the sources of something whose dotted name ends so."""
         return [source.place(role, call) for source in self.sources for call in source.calls(*endings)]
+
+    def added(self, keyword: str, *endings: str, at: int | None = None) -> tuple[Edit, ...]:
+        """The change that gives the first call of such a name (on line `at`) one more argument, if it has not got it."""
+        for source in self.sources:
+            for call in source.calls(*endings):
+                name = keyword.partition("=")[0]
+                if at in (None, call.lineno) and all(given.arg != name for given in call.keywords):
+                    return (source.with_keyword(call, keyword),)
+        return ()
 
     def mentions(self, *words: str) -> list[Place]:
         """Where the sources name one of these: a name, an attribute, a keyword, a module."""

@@ -34,14 +34,38 @@ class Source:
         return ast.Module([], [])
 
     @cached_property
-    def nodes(self) -> tuple[ast.AST, ...]:
-        """Every node, outer before inner."""
-        return tuple(ast.walk(self.tree))
+    def _index(self) -> tuple[list[ast.AST], dict[ast.AST, ast.AST]]:
+        # By hand: with `ast.walk` this took as long as the parsing.
+        nodes: list[ast.AST] = [self.tree]
+        parents: dict[ast.AST, ast.AST] = {}
+        for node in nodes:  # which grows meanwhile
+            for name in node._fields:
+                value = getattr(node, name, None)
+                for child in value if isinstance(value, list) else (value,):
+                    if isinstance(child, ast.AST) and not isinstance(child, ast.expr_context):
+                        parents[child] = node
+                        nodes.append(child)
+        return nodes, parents
 
-    @cached_property
+    @property
+    def nodes(self) -> list[ast.AST]:
+        """Every node, outer before inner."""
+        return self._index[0]
+
+    @property
     def parents(self) -> dict[ast.AST, ast.AST]:
         """What each node is part of."""
-        return {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
+        return self._index[1]
+
+    @cached_property
+    def statements(self) -> list[ast.stmt]:
+        """Every statement, outer before inner."""
+        return [node for node in self.nodes if isinstance(node, ast.stmt)]
+
+    @cached_property
+    def _calls(self) -> list[tuple[str, ast.Call]]:
+        found = [(dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call)]
+        return sorted(found, key=lambda entry: (entry[1].lineno, entry[1].col_offset))
 
     @cached_property
     def functions(self) -> tuple[Function, ...]:
@@ -64,6 +88,13 @@ class Source:
         start, end = (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
         return Edit(self.file, self._column(*start), self._column(*end), text)
 
+    def with_keyword(self, call: ast.Call, keyword: str) -> Edit:
+        """A call with one more argument at its end."""
+        text = self.segment(call)
+        return self.edit(
+            call, f"{text[:-1].rstrip().rstrip(',')}{', ' if call.args or call.keywords else ''}{keyword})"
+        )
+
     def _column(self, line: int, offset: int) -> tuple[int, int]:
         return line, len(self.lines[line - 1].encode()[:offset].decode(errors="replace")) + 1
 
@@ -82,8 +113,8 @@ class Source:
     def statement(self, line: int) -> ast.stmt | None:
         """The innermost statement that has this line."""
         found = None
-        for node in self.nodes:
-            if isinstance(node, ast.stmt) and first_line(node) <= line <= last_line(node):
+        for node in self.statements:
+            if first_line(node) <= line <= last_line(node):
                 found = node
         return found
 
@@ -114,15 +145,14 @@ class Source:
 
     def calls(self, *endings: str) -> list[ast.Call]:
         """The calls of something whose dotted name ends so (`Session`, `.close`), in the order of lines."""
-        found = [node for node in self.nodes if isinstance(node, ast.Call) and ends(dotted(node.func), endings)]
-        return sorted(found, key=lambda call: (call.lineno, call.col_offset))
+        return [call for name, call in self._calls if ends(name, endings)]
 
     @cached_property
     def neighbours(self) -> tuple[Source, ...]:
         """The files beside this one that it imports."""
         folder = Path(self.file).parent
         names: list[str] = []
-        for node in self.nodes:
+        for node in self.statements:
             if isinstance(node, ast.Import):
                 names += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:

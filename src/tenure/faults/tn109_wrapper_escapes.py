@@ -73,9 +73,7 @@ def in_exception(raised: Raised) -> Finding | None:
     if not kind:
         return None
     escape = raised.escape()
-    made = raised.calls(
-        "birth", *(("vmap", "functional_call") if kind == "vmap" else ("export", "FakeTensorMode", "make_fx"))
-    )
+    made = raised.calls("birth", *(("vmap",) if kind == "vmap" else ("export", "FakeTensorMode", "make_fx")))
     return FAULT.finding(
         "a tensor from inside torch.vmap got out of the vmapped function and is used outside of it"
         if kind == "vmap"

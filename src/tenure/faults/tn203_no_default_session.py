@@ -47,14 +47,15 @@ def in_exception(raised: Raised) -> Finding | None:
         r"No default\s+session is registered|default session (?:must|should) be|Either session argument should be provided"
     ):
         return None
-    session = raised.graphs.session() or (None, None, "sess")
+    name = raised.graphs.open_session()
     return FAULT.finding(
         "eval() or run() is called on a tensor where no session is the default",
-        [*raised.graphs.births, *raised.graphs.graph_places, *raised.use],
+        [*raised.graphs.births, *raised.use],
         reason="A session is the default one only inside its own `with` block, and only in that thread. "
         "One that was made by an assignment is open, but is nobody's default.",
         fix=Fix(
-            f"name the session: eval(session={session[2] or 'sess'}), or put the line into `with {session[2] or 'sess'}.as_default():`"
+            f"name the session, as in eval(session={name or 'sess'}), or put the line into `with {name or 'sess'}.as_default():`",
+            edits=raised.added(f"session={name}", "eval", "run", at=raised.here.line) if name and raised.here else (),
         ),
     )
 

@@ -65,7 +65,7 @@ def in_exception(raised: Raised) -> Finding | None:
     born = [raised.place("birth", raised.born[-1])] if raised.born else raised.graphs.births
     return FAULT.finding(
         f"{what} was never initialised in this session",
-        [*born, *raised.graphs.graph_places, *raised.use],
+        [*born, *raised.use],
         reason="The graph only describes a variable, table or iterator. Its value lives in a session, begins when the initializer "
         "runs there, and ends with that session: another session knows nothing of it.",
         fix=Fix(

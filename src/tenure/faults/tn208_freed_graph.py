@@ -37,6 +37,7 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.check.facts import Found
+    from tenure.explain.autograd import Shared
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -62,7 +63,7 @@ def in_exception(raised: Raised) -> Finding | None:
         message += f", by way of {names}" if names else ""
         why = "backward() frees what the graph saved, as it goes. "
         why += "The part that both passes share was gone when the second one came to it."
-        fix = _repair(raised, names, bool(earlier))
+        fix = _repair(shared, several=bool(earlier))
     return FAULT.finding(
         message,
         [*(shared.places if shared else []), *earlier, *raised.use],
@@ -72,15 +73,18 @@ def in_exception(raised: Raised) -> Finding | None:
     )
 
 
-def _repair(raised: Raised, names: str, several: bool) -> str:
+def _repair(shared: Shared | None, *, several: bool) -> str:
+    name = shared.names[0] if shared and shared.names else ""
     if several:
         return (
-            "add the losses and call backward() once, or detach what the second one should not reach"
-            + (f" ({names}.detach())" if names.count("`") == 2 else "")
+            "add the losses and call backward() once, or detach what one of them should not reach"
+            + (f" ({name}.detach())" if name else "")
             + "; retain_graph=True only if both passes are meant to go through it"
         )
-    made = f"compute {names} anew in each turn, or detach it" if names else "compute it anew in each turn, or detach it"
-    return f"{made} where it is kept: what is used in several turns must not carry the graph of the first"
+    if shared and shared.is_list:
+        return f"empty `{name}` after each backward(), or keep detached values in it"
+    made = f"compute `{name}` inside the loop" if name else "compute what both passes share anew in each turn"
+    return f"{made}, or detach it: what several turns use must not carry the graph of the first"
 
 
 def in_source(found: Found) -> Iterator[Finding]:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 FAULT = Fault("TN209", "saved-tensor-changed", __doc__)
 
 _SAVED = r"modified by an inplace operation: \[(?P<type>[^\]]*\]?)\],? (?:which is output (?P<output>\d+) of (?P<op>\w+), )?is at version (?P<is>\d+); expected version (?P<was>\d+)"
+_VIEWS = ("AsStrided", "AsStridedBackward0", "T", "TBackward0", "Transpose", "Permute", "View", "ViewBackward0")
 _OTHERS = (
     r"more than one element of the written-to tensor refers to a single memory location"
     r"|some elements of the input tensor and the written-to tensor refer to a single memory location"
@@ -62,8 +63,9 @@ def in_exception(raised: Raised) -> Finding | None:
         return None
     changes = raised.autograd.in_place(saved["op"] if saved and saved["op"] else "")
     if saved:
-        of = f", the result of {saved['op']}," if saved["op"] else ""
-        message = f"a tensor that backward() needs{of} was changed in place after the forward pass saved it"
+        # A weight reaches its operation by way of t() or as_strided(): to name that would help nobody.
+        of = f", the result of {saved['op']}," if saved["op"] and saved["op"] not in _VIEWS else ""
+        message = f"a {saved['type']} that backward() needs{of} was changed in place after the forward pass saved it"
         why = (
             f"It was saved at version {saved['was']} and is at version {saved['is']} now: each in-place change counts one. The "
             "gradient would be wrong, so torch refuses. The failing line is only where it was noticed."
@@ -83,7 +85,13 @@ def in_exception(raised: Raised) -> Finding | None:
         message = "a view is changed in place, and autograd cannot follow the change to its base"
         why = "unbind, split, chunk and iterating over a tensor give views that share one base and may not be changed in place."
         fix = "write it out of place, or clone() the view first"
-    return FAULT.finding(message, [*changes.places, *raised.use], reason=why, fix=Fix(fix), certain=not changes.places)
+    return FAULT.finding(
+        message,
+        [*changes.places, *raised.use],
+        reason=why,
+        fix=Fix(fix, edits=changes.edits if saved else ()),
+        certain=not changes.places,
+    )
 
 
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}

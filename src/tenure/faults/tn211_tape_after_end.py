@@ -71,7 +71,8 @@ def _twice(raised: Raised) -> Finding:
         [*tapes[:1], *asked[-1:], *raised.use],
         reason="A tape frees its record with the first gradient() or jacobian(), so that the memory goes early.",
         fix=Fix(
-            "ask for all gradients in one call (tape.gradient(loss, [a, b])), or open tf.GradientTape(persistent=True)"
+            "ask for all gradients in one call (tape.gradient(loss, [a, b])), or open tf.GradientTape(persistent=True)",
+            edits=raised.added("persistent=True", "GradientTape"),
         ),
     )
 

@@ -31,7 +31,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
-from tenure.findings import Fix
+from tenure.findings import Fix, Place
 
 if TYPE_CHECKING:
     from tenure.check.facts import Found
@@ -57,7 +57,11 @@ def in_exception(raised: Raised) -> Finding | None:
         return None
     return FAULT.finding(
         "a tensor made in inference mode is used where autograd needs an ordinary one",
-        [*raised.autograd.inference_births(), *modes[:1], *raised.use],
+        [
+            *raised.autograd.inference_births(),
+            *[Place("birth", p.file, p.line, p.function, p.text) for p in modes[:1]],
+            *raised.use,
+        ],
         reason="Tensors made under torch.inference_mode() have no version counter and no history, for good: leaving the block "
         "does not change them.",
         fix=Fix(

@@ -53,7 +53,7 @@ def in_exception(raised: Raised) -> Finding | None:
         f"{what} is no leaf: it is the result of an operation, and its .grad stays None",
         [*born, *raised.use],
         reason="backward() fills .grad only for leaves, the tensors that requires_grad was set on. .to(), .cuda(), .double(), "
-        "reshaping and arithmetic give a new tensor, which is none.",
+        "reshaping and arithmetic give a new tensor, which is no leaf.",
         fix=Fix(
             f"make {what} final first and then call requires_grad_() on it, or call {name or 'x'}.retain_grad() before backward()"
         ),

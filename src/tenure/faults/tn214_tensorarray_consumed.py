@@ -60,7 +60,10 @@ def in_exception(raised: Raised) -> Finding | None:
         [*made[:1], *taken[-1:], *raised.use],
         reason="A TensorArray clears an element when it is read, to give the memory back (clear_after_read is true unless said "
         "otherwise). Each write gives a new TensorArray, and the old one is used up.",
-        fix=Fix("keep what read() or stack() returned and use that, or make the array with clear_after_read=False"),
+        fix=Fix(
+            "keep what read() or stack() returned and use that, or make the array with clear_after_read=False",
+            edits=raised.added("clear_after_read=False", "TensorArray"),
+        ),
         certain=bool(made),
     )
 
