@@ -22,7 +22,6 @@ static vectorcallfunc original_call = NULL;
 static PyObject *leaves = NULL;              /* value -> list of what lies in it, for containers of others */
 static PyObject *turned = NULL;              /* (stack, bytes, turn) -> whether a step is done when the call returns */
 static PyObject *stepped = NULL;             /* () */
-static PyObject *failed = NULL;              /* (error), if anybody listens */
 static PyObject *names = NULL, *named = NULL; /* names of functions: dict to number, list */
 static PyObject *plain = NULL;               /* set of classes that hold no arrays */
 static PyObject *s_name, *s_is_deleted;
@@ -187,11 +186,6 @@ static PyObject *call(PyObject *function, PyObject *const *args, size_t nargsf, 
     settle();
     donated(&taken);
     depth = 0;
-    if (!result && failed && value) {  /* it may be for want of memory: whoever wants to know is told before the error goes on */
-        PyObject *answer = PyObject_CallOneArg(failed, value);
-        if (!answer) PyErr_WriteUnraisable(failed);
-        Py_XDECREF(answer);
-    }
     if (done && active) {
         PyObject *answer = PyObject_CallNoArgs(stepped);
         Py_XDECREF(answer);
@@ -347,13 +341,6 @@ failed:
     return NULL;
 }
 
-static PyObject *on_failure(PyObject *self, PyObject *function) {
-    PyObject *old = failed;
-    failed = function == Py_None ? NULL : Py_NewRef(function);
-    Py_XDECREF(old);
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef methods[] = {
     {"start", py_start, METH_VARARGS, "start(class, capture, measure, leaves, turned, stepped, first number)"},
     {"stop", py_stop, METH_NOARGS, "stop(): see no more; what was seen can still be taken"},
@@ -366,7 +353,6 @@ static PyMethodDef methods[] = {
     {"inside", py_inside, METH_VARARGS, "inside(scope, cause): of this thread from now on; below zero: as it is"},
     {"take", py_take, METH_NOARGS, "take(): rows since the last time, what they are about, names"},
     {"gone", py_gone, METH_NOARGS, "gone(): arrays that were deleted unseen"},
-    {"on_failure", on_failure, METH_O, "on_failure(function): called with the error of a call that fails; None for nobody"},
     {NULL, NULL, 0, NULL},
 };
 

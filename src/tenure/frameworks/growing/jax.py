@@ -17,38 +17,45 @@ from tenure.model import size
 
 # Functions that JAX itself compiles when they are called outside of any other: not the user's to pad or to jit.
 _OWN = (jax.lax, jax.numpy, jax.nn, jax.random, jax.scipy, jax)
+_Error: Any = jax.errors.JaxRuntimeError
 _EXHAUSTED = re.compile(r"RESOURCE_EXHAUSTED(?:.*?(?:allocate|allocating) (\d+) bytes)?", re.DOTALL)
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
 def grower(source: Source) -> Growing:
     """For the recorder that watches JAX."""
-    return Jax(source)
+    return Jax()
 
 
 class Jax:
     """Looks at JAX; see `Growing`."""
 
-    def __init__(self, source: Any) -> None:
-        self._source = source
+    def __init__(self) -> None:
+        self._original: Any = None
+        self._patched: Any = None
         self._capture = stacks.capturer()
         self._compiled: dict[tuple[str, int], int] = {}
         monitoring.register_event_duration_secs_listener(self._hear)
 
     def on_failure(self, tell: Callable[[str, int | None], None]) -> None:
-        """Of calls of compiled functions that fail, those for want of memory."""
+        """Whenever JAX makes its error for want of memory, which on a GPU may be long after the call that failed."""
+        original = self._original = vars(_Error).get("__init__")
+        if original is None:
+            return
 
-        def failed(error: object) -> None:
-            found = _EXHAUSTED.search(str(error))
+        def __init__(error: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            original(error, *args, **kwargs)
+            found = _EXHAUSTED.search(str(args[0]) if args else "")
             if found is not None:
                 wanted = int(found[1]) if found[1] else None
                 tell(f"JAX could not get {size(wanted) if wanted else 'memory'} on its device", wanted)
 
-        self._source.on_failure(failed)
+        self._patched = _Error.__init__ = __init__
 
     def stop(self) -> None:
         """Listen no more."""
-        self._source.on_failure(None)
+        if self._patched is not None and _Error.__init__ is self._patched:
+            _Error.__init__ = self._original
         remove = getattr(monitoring, "unregister_event_duration_listener", None)
         if remove is None:
             from jax._src import monitoring as inner

@@ -132,10 +132,6 @@ class Jax:
         told = [_what(*one[:2]) for one in whats]
         return Columns(rows, ops, told, _KINDS, self._scopes, self._causes, self._threads, self._texts)
 
-    def on_failure(self, call: Callable[[object], None] | None) -> None:
-        """Have this called with the error of a compiled call that fails."""
-        self._core.on_failure(call)
-
     def at_step(self, number: int) -> None:
         """What comes now belongs to the next step."""
         self._core.step(number)
@@ -211,9 +207,6 @@ class Looking:
                     self._sink.ended(number)
 
         return forget
-
-    def on_failure(self, call: Callable[[object], None] | None) -> None:
-        """Calls are not seen from here."""
 
     def at_step(self, number: int) -> None:
         """A good moment to look."""
