@@ -114,6 +114,7 @@ def test_a_trace_cannot_speak_to_the_terminal(found):
     evil = dataclasses.replace(found, command=("\x1b[2J",), peak=dataclasses.replace(found.peak, sites=(bad,)))
     text = report.render(evil)
     assert "\x1b" not in text
+    assert "\x1b]0" not in report.render(evil, bold=True)
     assert "\x07" not in text
     assert "localhost" not in text  # what is no Python source is not shown
 
@@ -155,6 +156,39 @@ def test_colour_is_for_terminals_that_want_it(found, monkeypatch, environment, c
         report.write(found, out)
         out.flush()
         assert (b"\x1b[1m" in out.buffer.getvalue()) == (terminal and colour)
+
+
+def test_what_was_found_is_told(found):
+    from tenure.faults import tn301_loss_accumulated_with_graph, tn501_held_past_last_use
+    from tenure.findings import Place
+
+    place = Place("birth", "/somewhere/train.py", 3, "f", "x = y")
+    leak = tn301_loss_accumulated_with_graph.FAULT.finding("total keeps a graph", [place])
+    late = tn501_held_past_last_use.FAULT.finding("x is held", [place], evidence={"saved": 32768})
+    text = report.render(found, [leak, late])
+    assert "Verdict: 1 leak: TN301; the peak of 64.0 KiB can be 32.0 KiB lower." in text
+    assert (
+        text.index("Peak:") < text.index("error[TN301]: total keeps a graph") < text.index("advice[TN501]: x is held")
+    )
+    assert report.is_fault(leak)
+    assert not report.is_fault(late)
+
+
+def test_trouble_while_recording_is_a_note(tmp_path):
+    code = "import sys; from pathlib import Path; from tenure.trace.recorder import Recorder\nr = Recorder(Path(sys.argv[1])); r.start(); r._rows.trouble('the hook broke'); r.stop()"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "trace")], check=True)
+    text = report.render(summary(load(tmp_path / "trace")))
+    assert "No buffer was born" in text
+    assert "while recording: the hook broke" in text
+
+
+@pytest.mark.parametrize("form", ["concise", "sarif", "github"])
+def test_the_other_forms_are_of_the_findings(folder, form):
+    from tenure.views.formats import FORMATS
+
+    done = call("report", folder, "--format", form)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode() == FORMATS[form](tenure.load(folder).findings())
 
 
 def test_the_verb_writes_json(folder):

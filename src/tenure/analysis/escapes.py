@@ -109,63 +109,92 @@ _QUIET = ("no_grad", "inference_mode", "set_grad_enabled(False)")
 _AUTOGRAD = re.compile(r"\b(requires_grad|requires_grad_|nn|Module|Parameter|backward|autograd|GradientTape|keras)\b")
 
 
-def escapes(function: ast.AST, names: Iterable[str], first: int, last: int) -> bool:
+def escapes(tree: ast.Module, function: ast.AST, names: Iterable[str], first: int, last: int) -> bool:
     """Whether in these lines of a function a name's value gets to where it may stay."""
-    wanted = set(names)
-    parents = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
-    return any(
-        isinstance(node, ast.Name)
-        and node.id in wanted
-        and isinstance(node.ctx, ast.Load)
-        and first <= node.lineno <= last
-        and _stays(node, parents)
-        for node in parents
-    )
+    return bool(_Flow(tree).fates(function, set(names), first, last))
 
 
-def _stays(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
-    """Follow a value upwards while it is the same bytes: to a place where it stays, or to where it is used up."""
-    while True:
-        up = parents.get(node)
-        match up:
-            case ast.Attribute():
-                if up.attr in _FACTS:
-                    return False
-                call = parents.get(up)
-                if isinstance(call, ast.Call) and call.func is up:
+class _Flow:
+    """Follows values upwards through expressions while they are the same bytes, and into functions of the same file."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._functions = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        self._inside: set[str] = set()
+
+    def fates(self, function: ast.AST, names: set[str], first: int, last: int) -> set[str]:
+        """What becomes of the values of names: "kept", "returned", or nothing of these."""
+        parents = {child: node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
+        reads = [
+            node
+            for node in parents
+            if isinstance(node, ast.Name)
+            and node.id in names
+            and isinstance(node.ctx, ast.Load)
+            and first <= node.lineno <= last
+        ]
+        return {fate for node in reads if (fate := self._fate(node, parents))}
+
+    def _fate(self, node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
+        while True:
+            up = parents.get(node)
+            match up:
+                case ast.Attribute():
+                    call = parents.get(up)
+                    called = isinstance(call, ast.Call) and call.func is up
+                    if up.attr in _FACTS or (called and up.attr not in _VIEWS):
+                        return ""
                     if up.attr not in _VIEWS:
-                        return False
-                    up = call
-                elif up.attr not in _VIEWS:
-                    return True  # something of an object that holds it
-            case ast.Call():
-                name = up.func.attr if isinstance(up.func, ast.Attribute) else getattr(up.func, "id", "")
-                if name not in _VIEWS:
-                    # What a call does with its argument shows in its result; without one, it was called to keep it.
-                    return isinstance(parents.get(up), ast.Expr)
-            case ast.Subscript():
-                if up.slice is node:
-                    return False
-            case (
-                ast.List()
-                | ast.Tuple()
-                | ast.Set()
-                | ast.Dict()
-                | ast.Starred()
-                | ast.IfExp()
-                | ast.BoolOp()
-                | ast.keyword()
-            ):
-                pass
-            case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.Return() | ast.Yield() | ast.YieldFrom():
-                return True
-            case ast.For() | ast.AsyncFor():
-                return up.iter is node
-            case None | ast.stmt():
-                return False
-            case _:
-                return False
-        node = up
+                        return "kept"  # something of an object that holds it
+                    up = call if called else up
+                case ast.Call():
+                    fate = self._taken(up, node, parents)
+                    if fate != "same":
+                        return fate
+                case ast.Subscript() if up.slice is node:
+                    return ""
+                case ast.For() | ast.AsyncFor():
+                    return "kept" if up.iter is node else ""
+                case ast.Return() | ast.Yield() | ast.YieldFrom():
+                    return "returned"
+                case ast.Assign() | ast.AnnAssign() | ast.NamedExpr():
+                    return "kept"
+                case (
+                    ast.Subscript() | ast.List() | ast.Tuple() | ast.Set() | ast.Dict() | ast.Starred() | ast.IfExp()
+                    | ast.BoolOp() | ast.keyword()
+                ):  # fmt: skip
+                    pass
+                case _:
+                    return ""
+            assert up is not None
+            node = up
+
+    def _taken(self, call: ast.Call, argument: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
+        """What a call does with an argument: "same" if its result is, or holds, the same bytes."""
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name in _VIEWS:
+            return "same"
+        if name[:1].isupper():
+            return "kept"  # an object made of it
+        callee = self._functions.get(name) if isinstance(call.func, ast.Name) else None
+        if callee is not None:
+            return self._inside_of(callee, call, argument)
+        # What a call does shows in its result; without one, it was called to keep its argument.
+        return "kept" if isinstance(parents.get(call), ast.Expr) else ""
+
+    def _inside_of(self, callee: ast.FunctionDef, call: ast.Call, argument: ast.AST) -> str:
+        plain = [one.arg for one in (*callee.args.posonlyargs, *callee.args.args)]
+        if argument in call.args and call.args.index(argument) < len(plain):
+            name = plain[call.args.index(argument)]
+        elif isinstance(argument, ast.keyword) and argument.arg:
+            name = argument.arg
+        else:
+            return "kept"  # through *args, or inside of another value
+        if callee.name in self._inside:
+            return ""
+        self._inside.add(callee.name)
+        fates = self.fates(callee, {name}, callee.lineno, callee.end_lineno or callee.lineno)
+        self._inside.discard(callee.name)
+        return "kept" if "kept" in fates else "same" if "returned" in fates else ""
 
 
 def in_graph(birth: Sequence[Site], last: Sequence[Site]) -> bool:

@@ -99,7 +99,7 @@ def _of_names(
     old = _late_del(function, block, names, after)
     if not _is_safe(function, statement, after, names, old):
         return None
-    if escapes(function, names, _end(statement) + 1, old.lineno - 1 if old else _end(function.body[-1])):
+    if escapes(tree, function, names, _end(statement) + 1, old.lineno - 1 if old else _end(function.body[-1])):
         return None
     edits = _edits(site.file, after, names, old)
     if edits is None:
@@ -183,8 +183,10 @@ def _was_held(
     function: Function, names: tuple[str, ...], site: Site, end: Sequence[Site] | None, callers: Sequence[Site]
 ) -> bool:
     """Whether the end fits a name that let go: bound anew, deleted, or gone when its function returned."""
+    if end is None:
+        return isinstance(function, ast.Module)  # what a function held alone ends when it returns
     if not end:
-        return end is None or not callers
+        return not callers
     here = [one.line for one in end if (one.file, one.function) == (site.file, site.function)]
     if not here:
         return bool(callers) and end[0] == callers[0]

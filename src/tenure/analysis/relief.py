@@ -17,8 +17,8 @@ from tenure.analysis.scan import NEVER, Scan, Source
 from tenure.model import Site
 
 ALL = 200_000  # rows of a trace that is played whole
-_AROUND = 30_000  # rows on each side of the peak
-_OTHERS, _ASIDE = 4, 10_000
+_AROUND = 15_000  # rows on each side of the peak
+_OTHERS, _ASIDE = 4, 5_000
 _WORTH = 2000  # what is smaller than this part of the peak is nobody's advice
 
 Stack = tuple[Site, ...]

@@ -25,6 +25,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Write the report to standard output."""
     from tenure.analysis.summary import summary
+    from tenure.trace import autopsies
     from tenure.traces import load
     from tenure.views import formats
     from tenure.views.console import report
@@ -34,7 +35,8 @@ def run(options: argparse.Namespace) -> int:
     if options.format == "json":
         sys.stdout.write(report.as_json(summary(trace, trace.scanned, trace.peak()), findings) + "\n")
     elif options.format == "full":
-        report.write(summary(trace, trace.scanned, trace.peak()), sys.stdout, findings)
+        ends = autopsies.heard(trace.path) if trace.path.is_dir() else []
+        report.write(summary(trace, trace.scanned, trace.peak()), sys.stdout, findings, ends)
     else:
         sys.stdout.write(formats.FORMATS[options.format](findings))
     return 1 if any(report.is_fault(finding) for finding in findings) else 0

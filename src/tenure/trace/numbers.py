@@ -139,6 +139,9 @@ class Numbers:
                     batch = reader.read_next_batch()
                     for name in names:
                         _learn(found[name], since, batch.column(name).dictionary)
+            for words in found.values():
+                for _, texts in words:
+                    texts.validate(full=True)
         except (pa.ArrowException, OSError, StopIteration) as error:
             raise damaged(self.stream.process.path, error) from error
         return found
@@ -154,7 +157,6 @@ def _learn(words: Words, since: int, fresh: Any) -> None:
     if known.slice(0, shorter).equals(fresh.slice(0, shorter)):
         words[-1] = (begun, max(known, fresh, key=len))
     else:
-        fresh.validate(full=True)
         words.append((since, fresh))
 
 

@@ -11,6 +11,8 @@ from typing import Any, TextIO
 from tenure.analysis.summary import Amount, Peak, SiteAmount, Summary
 from tenure.findings import Finding
 from tenure.model import size
+from tenure.trace.autopsies import Autopsy
+from tenure.views.console import autopsy
 from tenure.views.formats import full
 from tenure.views.formats.text import short
 
@@ -21,10 +23,10 @@ _RANKS = 4
 _UNEVEN = 1.2
 
 
-def write(summary: Summary, out: TextIO, findings: Sequence[Finding] = ()) -> None:
+def write(summary: Summary, out: TextIO, findings: Sequence[Finding] = (), ends: Sequence[Autopsy] = ()) -> None:
     """The report as text: in colour on a terminal that wants it, without blocks where they cannot be written."""
     bold = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    text = render(summary, findings, bold=bold, blocks=_can_write(out, _EIGHTHS))
+    text = render(summary, findings, ends, bold=bold, blocks=_can_write(out, _EIGHTHS))
     out.write(text if _can_write(out, text) else text.encode("ascii", "backslashreplace").decode())
 
 
@@ -52,29 +54,36 @@ def is_fault(finding: Finding) -> bool:
     return not finding.code.startswith(f"TN{_ADVICE}")
 
 
-def render(summary: Summary, findings: Sequence[Finding] = (), *, bold: bool = False, blocks: bool = True) -> str:
-    """The report as text."""
+def render(
+    summary: Summary,
+    findings: Sequence[Finding] = (),
+    ends: Sequence[Autopsy] = (),
+    *,
+    bold: bool = False,
+    blocks: bool = True,
+) -> str:
+    """The report as text; `ends` are the moments at which memory ran out."""
     faults = [finding for finding in findings if is_fault(finding)]
     late = [finding for finding in findings if finding.code == "TN501"]
-    parts = [(_title(summary), _facts(summary)), (_verdict(summary, faults, late), [])]
+    parts = [(_title(summary), _facts(summary)), (_verdict(summary, faults, late, ends), [])]
+    parts += [("Out of memory", autopsy.render(one).splitlines()) for one in ends]
     if summary.peak is not None:
         parts.append((_peak_title(summary.peak), _peak(summary, blocks=blocks)))
+    parts = [(_clean(title), list(map(_clean, lines))) for title, lines in parts]
+    # Findings are clean already, and may have colours of their own.
     if faults:
         parts.append(("Faults", full.render(faults, colour=bold).splitlines()))
     if late:
         parts.append(("Held past its last use", full.render(late, colour=bold).splitlines()))
     if summary.notes:
-        parts.append(("Notes", [f"  {note}" for note in summary.notes]))
+        parts.append(("Notes", [f"  {_clean(note)}" for note in summary.notes]))
     on, off = ("\x1b[1m", "\x1b[0m") if bold else ("", "")
-    keep = "\x1b" if bold else ""
-    return "\n".join(
-        "\n".join([on + _clean(title) + off, *(_clean(line, keep) for line in lines), ""]) for title, lines in parts
-    )
+    return "\n".join("\n".join([on + title + off, *lines, ""]) for title, lines in parts)
 
 
-def _clean(line: str, keep: str = "") -> str:
-    """A trace may come from anywhere: what it says must not reach the terminal as commands. Findings are clean already."""
-    return "".join(letter if letter.isprintable() or letter == keep else "?" for letter in line)
+def _clean(line: str) -> str:
+    """A trace may come from anywhere: what it says must not reach the terminal as commands."""
+    return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
 def _title(summary: Summary) -> str:
@@ -94,13 +103,13 @@ def _facts(summary: Summary) -> list[str]:
     return [f"  {'; '.join(run)}; {', '.join(counts)}", f"  {born}; {left}"]
 
 
-def _verdict(summary: Summary, faults: Sequence[Finding], late: Sequence[Finding]) -> str:
+def _verdict(summary: Summary, faults: Sequence[Finding], late: Sequence[Finding], ends: Sequence[Autopsy]) -> str:
     """What it comes to, in one line."""
     if summary.peak is None:
         return "No buffer was born while this was recorded."
     leaks = [finding for finding in faults if finding.code.startswith("TN3")]
     others = len(faults) - len(leaks)
-    told = []
+    told = ["memory ran out"] if ends else []
     if leaks:
         told.append(f"{_plural(len(leaks), 'leak')}: {', '.join(sorted({finding.code for finding in leaks}))}")
     if others:
