@@ -3,6 +3,7 @@
 play_programs.py trace FOLDER FILE…    |    play_programs.py measure FILE…    |    play_programs.py tight FOLDER FILE…
 """
 
+import gc
 import importlib.util
 import json
 import sys
@@ -22,6 +23,7 @@ def module(file):
 
 def measured(main):
     """The result, and the most bytes that were allocated at a time, as torch's profiler saw it."""
+    gc.collect()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = main()
     events = [
@@ -42,6 +44,7 @@ if __name__ == "__main__":
     elif verb == "trace":
         for file in rest[1:]:
             main = module(file).main
+            gc.collect()  # what the program before kept
             with tenure.trace(Path(rest[0], Path(file).stem)):
                 main()
     else:
