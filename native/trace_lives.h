@@ -198,19 +198,19 @@ struct Site {
     double drag = 0;  // bytes x microseconds
 };
 
-// Births less ends by site and by part of the run: `width` steps a part, twice as many when they run out.
+// Births less ends by site and by part of the run: 2 ** `shift` steps a part, twice as many when they run out.
 class Growth {
   public:
     static constexpr int kParts = 128;
-    int64_t width = 1;
+    int shift = 0;
     int32_t last = -1;
     std::vector<int64_t> count, bytes;  // [site][part]
 
     void add(int32_t site, int32_t step, int64_t change) {
         if (step < 0 || site < 0) return;
         last = std::max(last, step);
-        while (step / width >= kParts) widen();
-        size_t at = static_cast<size_t>(site) * kParts + static_cast<size_t>(step / width);
+        while (step >> shift >= kParts) widen();
+        size_t at = static_cast<size_t>(site) * kParts + static_cast<size_t>(step >> shift);
         if (at >= count.size()) {
             size_t need = (static_cast<size_t>(site) + 1) * kParts;
             count.resize(need), bytes.resize(need);
@@ -221,7 +221,7 @@ class Growth {
 
   private:
     void widen() {
-        width *= 2;
+        shift++;
         for (auto *all : {&count, &bytes})
             for (size_t row = 0; row < all->size(); row += kParts) {
                 auto *parts = all->data() + row;

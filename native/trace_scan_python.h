@@ -218,7 +218,7 @@ PyObject *py_growth(PyObject *, PyObject *capsule) {
     Scan *scan = scan_of(capsule);
     if (!scan) return nullptr;
     auto self = [](int64_t value) { return value; };
-    return Py_BuildValue("(LiNN)", static_cast<long long>(scan->growth.width), scan->growth.last, told(scan->growth.count, self), told(scan->growth.bytes, self));
+    return Py_BuildValue("(LiNN)", 1LL << scan->growth.shift, scan->growth.last, told(scan->growth.count, self), told(scan->growth.bytes, self));
 }
 
 // facts(scan): (first, last, births, bytes, late)

@@ -174,6 +174,18 @@ def test_what_was_found_is_told(found):
     assert not report.is_fault(late)
 
 
+def test_a_rank_that_holds_more_is_named(found):
+    import dataclasses
+
+    from tenure.analysis.peak import Rank
+
+    sizes = (1400, 1000, 1000, 990)
+    ranks = tuple(Rank(at, 3 - at, size, found.peak.time, size / 1000) for at, size in enumerate(sizes))
+    text = report.render(dataclasses.replace(found, peak=dataclasses.replace(found.peak, ranks=ranks)))
+    assert "rank 3 holds 1.4 x the others: 1.4 KiB" in text
+    assert "rank 2 holds" not in text
+
+
 def test_trouble_while_recording_is_a_note(tmp_path):
     code = "import sys; from pathlib import Path; from tenure.trace.recorder import Recorder\nr = Recorder(Path(sys.argv[1])); r.start(); r._rows.trouble('the hook broke'); r.stop()"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "trace")], check=True)
