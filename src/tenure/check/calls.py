@@ -145,7 +145,8 @@ def resolve(m: Machine, name: str, args: list[Value]) -> Value | None:
     worth = bool(m.traces) or any(t.graph for arg in args for t in tensors(arg))
     if not home or (level and not worth):
         return None
-    module = m.loader(home, level, m.frame.module)
+    # A file beside this one is looked into in any case, one further off only for the sake of tensors.
+    module = m.loader(home, level, m.frame.module, near=not worth)
     found = module.names.get(last) if module is not None else None
     return best(found) if found is not None else None
 

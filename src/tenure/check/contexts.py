@@ -181,6 +181,8 @@ def tracing(m: Machine, trace: Trace) -> Iterator[None]:
 def _left_behind(m: Machine, trace: Trace) -> None:
     if trace.kind == "keras":
         return
+    # JAX traces every argument; tf.function leaves those that are no tensors alone, and vmap those that it does not map.
+    surely = trace.framework == "jax" and not trace.how.endswith(("vmap", "pmap"))
     for holder, key, value, spot, owner in trace.writes:
         if isinstance(holder, dict):
             current = holder.get(key)
@@ -191,6 +193,6 @@ def _left_behind(m: Machine, trace: Trace) -> None:
         if current is None:
             continue
         for one in inside(current):
-            if isinstance(one, Tensor) and one.trace is trace and "assumed" not in one.flags:
+            if isinstance(one, Tensor) and one.trace is trace and (surely or "assumed" not in one.flags):
                 effects.escaped(m, trace, one, spot, owner, str(key[1] if isinstance(key, tuple) else key))
                 break

@@ -43,7 +43,7 @@ def check(
 ) -> Report:
     """Check files and folders. Raises TenureError for paths that are not there."""
     names = discover.files(paths, settings.exclude)
-    roots = tuple(dict.fromkeys(str(Path(p) if os.path.isdir(p) else Path(p).parent) for p in paths))
+    roots = tuple(dict.fromkeys([*(p for p in paths if os.path.isdir(p)), "."]))
     known = Cache() if cache else None
     report = Report(files=len(names))
     for number, checked in enumerate(_all(names, roots, known, jobs)):

@@ -89,7 +89,7 @@ class Loop:
 class Machine:
     """Follows one program: a module and what it calls."""
 
-    def __init__(self, steps: int, loader: Callable[[str, int, Module], Module | None] | None = None) -> None:
+    def __init__(self, steps: int, loader: Any = None) -> None:
         self.steps = steps
         self.loader = loader
         self.frame: Frame = None  # type: ignore[assignment]

@@ -88,12 +88,15 @@ def _check(
     if starts is not None:
         others: dict[str, Module | None] = {}
 
-        def loader(name: str, level: int, here: Module) -> Module | None:
-            return _load(name, level, here, roots, others, made.needs)
+        def loader(name: str, level: int, here: Module, *, near: bool = False) -> Module | None:
+            return _load(name, level, here, () if near else roots, others, made.needs)
 
         found = Found(follow(module, starts, loader))
         for rule in _RULES:
             made.findings.extend(rule(found))
+    made.findings = list(
+        {(f.code, f.main.file, f.main.line) if f.main else id(f): f for f in reversed(made.findings)}.values()
+    )
     made.findings.sort(key=lambda f: (f.main.line, f.main.column or 0, f.code) if f.main else (0, 0, f.code))
     known = suppress.comments(text)
     if known:

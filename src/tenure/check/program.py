@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import contextlib
 from bisect import bisect_left
-from collections.abc import Callable
 from typing import Any
 
 from tenure.check import judging
@@ -22,9 +21,7 @@ STEPS = 30_000
 SAMPLE_STEPS = 1_200  # for making an object to look at a method with
 
 
-def follow(
-    module: Module, triggers: list[int], loader: Callable[[str, int, Module], Module | None] | None
-) -> list[Fact]:
+def follow(module: Module, triggers: list[int], loader: Any) -> list[Fact]:
     """All that can be seen in a file."""
     lines = len(module.lines)
     m = Machine(STEPS + STEPS_A_LINE * lines, loader)
