@@ -41,7 +41,7 @@ def rate(leak: Leak) -> str:
     turns, when = _turns(leak)
     if leak.retained:
         return f"{size(leak.retained // turns)} more in each {when}"
-    return f"one more in each {when}"
+    return f"{leak.name} so far" if leak.what == "nodes" else f"one more in each {when}"
 
 
 def _turns(leak: Leak) -> tuple[int, str]:
@@ -63,12 +63,13 @@ def stored(leak: Leak) -> Store | None:
 
 
 def edited(leak: Leak, suffix: str, message: str) -> Fix:
-    """The fix that writes `.item()` or `.detach()` behind what is stored, where that is one plain name."""
+    """The fix that writes `.item()` or `.detach()` behind what is stored, where that is one value."""
     store = stored(leak)
-    if store is None or store.end is None or not store.value.replace(".", "").replace("_", "").isalnum():
+    if store is None or store.span is None:
         return Fix(message)
-    change = Edit(store.site.file, store.end, store.end, suffix)
-    return Fix(f"{message}: `{store.value}{suffix}`", edits=(change,))
+    start, end = store.span
+    new = f"({store.value}){suffix}" if store.loose else f"{store.value}{suffix}"
+    return Fix(f"{message}: `{new}`", edits=(Edit(store.site.file, start, end, new),))
 
 
 def _holding(leak: Leak) -> list[Site]:

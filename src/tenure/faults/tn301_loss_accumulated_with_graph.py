@@ -46,9 +46,10 @@ def in_run(leak: Leak) -> Finding | None:
     return growth.told(
         FAULT,
         leak,
-        f"{growth.name(leak)} {how} losses together with their autograd graphs: {growth.rate(leak)}",
+        f"{growth.name(leak)} {how} numbers together with the autograd graphs behind them: {growth.rate(leak)}",
         growth.edited(leak, ".item()", "keep the number"),
-        "A loss refers to the graph that made it. Who keeps the loss keeps the graph, and what that saved.",
+        "A loss, or any number made of one, refers to the graph that made it: who keeps it keeps the graph, and what "
+        "that saved.",
     )
 
 

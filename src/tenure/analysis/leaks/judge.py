@@ -226,7 +226,9 @@ def _together(found: Iterable[Leak]) -> list[Leak]:
     told = []
     for group in groups.values():
         direct = sorted(group, key=_directness)
-        told.append(dataclasses.replace(direct[0], retained=sum(leak.bytes for leak in group), kinds=len(group)))
+        born = next((leak.born for leak in direct if leak.born), ())  # a graph's nodes have none: what it saved has
+        retained = sum(leak.bytes for leak in group)
+        told.append(dataclasses.replace(direct[0], born=born, retained=retained, kinds=len(group)))
     return told
 
 

@@ -17,14 +17,16 @@ _ADDING = ("append", "add", "extend", "insert", "appendleft", "update", "setdefa
 class Store:
     """A statement that stores: where it is, how ("add", "set item", "set", "augment", "hook"), and of what.
 
-    `value` is the source of what is stored, `end` the place behind it (line and column from 1), for an edit.
+    `value` is the source of what is stored or added, and `span` where it stands (lines and columns from 1), if it is
+    one value that could be another; `loose` says that it needs parentheses before a method can be called on it.
     `uses_itself` says that the new value is made of the old one, by `+` or by a call (`call`).
     """
 
     site: Site
     how: str
     value: str = ""
-    end: tuple[int, int] | None = None
+    span: tuple[tuple[int, int], tuple[int, int]] | None = None
+    loose: bool = False
     uses_itself: str = ""
     function: str = ""
 
@@ -93,15 +95,14 @@ def _statement(node: ast.AST, file: str, function: str) -> Iterator[tuple[str, S
         case ast.Call(ast.Attribute(_, method), args) if method.startswith("register_") and "hook" in method and args:
             yield "<hook>", Store(site, "hook", ast.unparse(args[0]), function=function)
         case ast.Call(ast.Attribute(receiver, method), args) if method in _ADDING and args:
-            value = args[-1]
-            yield _last(receiver), Store(site, "add", ast.unparse(value), _end(value), function=function)
+            yield _last(receiver), _store(site, "add", args[-1], function)
         case ast.Assign(targets, value):
             for target in targets:
                 yield from _assigned(target, value, site, function)
         case ast.AnnAssign(target, _, value) if value is not None:
             yield from _assigned(target, value, site, function)
         case ast.AugAssign(target, _, value):
-            yield _last(target), Store(site, "augment", ast.unparse(value), _end(value), "+", function)
+            yield _last(target), _store(site, "augment", value, function, "+")
 
 
 def _assigned(target: ast.expr, value: ast.expr, site: Site, function: str) -> Iterator[tuple[str, Store]]:
@@ -111,9 +112,29 @@ def _assigned(target: ast.expr, value: ast.expr, site: Site, function: str) -> I
         return
     name = _last(target)
     if isinstance(target, ast.Subscript):
-        yield name, Store(site, "set item", ast.unparse(value), _end(value), function=function)
+        yield name, _store(site, "set item", value, function)
     elif not isinstance(value, ast.Constant | ast.List | ast.Dict | ast.Set):  # that is how a container begins
-        yield name, Store(site, "set", ast.unparse(value), _end(value), _itself(value, name), function)
+        how = _itself(value, name)
+        added = _added(value, name) if how == "+" else value
+        yield name, _store(site, "set", added, function, how)
+
+
+def _store(site: Site, how: str, value: ast.expr, function: str, itself: str = "") -> Store:
+    tight = isinstance(value, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
+    loose = isinstance(value, ast.BinOp | ast.UnaryOp | ast.IfExp)
+    span = None
+    if (tight or loose) and value.end_lineno is not None and value.end_col_offset is not None:
+        span = (value.lineno, value.col_offset + 1), (value.end_lineno, value.end_col_offset + 1)
+    return Store(site, how, ast.unparse(value), span, loose, itself, function)
+
+
+def _added(value: ast.expr, name: str) -> ast.expr:
+    """What is added to the old value."""
+    if isinstance(value, ast.BinOp):
+        if _is(value.left, name):
+            return value.right
+        return value.left if _is(value.right, name) else _added(value.left, name)
+    return value
 
 
 def _itself(value: ast.expr, name: str) -> str:
@@ -136,9 +157,3 @@ def _last(node: ast.AST) -> str:
         case ast.Subscript(inner) | ast.Call(ast.Attribute(inner)) | ast.Starred(inner):
             return _last(inner)
     return ""
-
-
-def _end(node: ast.expr) -> tuple[int, int] | None:
-    if node.end_lineno is None or node.end_col_offset is None:
-        return None
-    return node.end_lineno, node.end_col_offset + 1
