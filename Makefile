@@ -19,8 +19,14 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $(STAMP)
 
-demo: $(STAMP) ## What remains after dispose? The answer in three frameworks
+demo: $(STAMP) ## What remains after dispose, in three frameworks; what leaks in a training loop, run and unrun
 	@$(BIN)/python examples/what_remains.py
+	@echo; echo '$$ tenure run examples/leaking_training.py'
+	@rm -rf .demo; $(BIN)/tenure run -o .demo examples/leaking_training.py
+	@echo; echo '$$ tenure report .demo'
+	@$(BIN)/tenure report .demo
+	@echo; echo '$$ tenure check examples/leaking_training.py'
+	@$(BIN)/tenure check --exit-zero examples/leaking_training.py
 
 test: $(STAMP) ## Run the tests, with the native parts and without
 	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 -m "not long"
@@ -40,4 +46,4 @@ bench: $(STAMP) ## Measure what a scope and a trace cost; writes benchmarks/*.md
 	$(BIN)/python benchmarks/trace_cost_jax_tensorflow.py
 
 clean: ## Remove what was made
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .demo

@@ -39,6 +39,8 @@ def told(fault: Fault, leak: Leak, message: str, fix: Fix, reason: str = "", ext
 def rate(leak: Leak) -> str:
     """How much more there is each time: `32.0 KiB more in each step`."""
     turns, when = _turns(leak)
+    if leak.carries_graph and leak.what == "buffers" and leak.retained < turns * 1024:
+        return f"one graph more in each {when}"  # its nodes are no tensor's bytes
     if leak.retained:
         return f"{size(leak.retained // turns)} more in each {when}"
     return f"{leak.name} so far" if leak.what == "nodes" else f"one more in each {when}"
