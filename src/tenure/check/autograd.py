@@ -174,19 +174,20 @@ def backward(m: Machine, value: Value, node: ast.AST, kwargs: dict[str, Value], 
         kwargs.get("create_graph") is not None and not isinstance(kwargs["create_graph"], Const)
     )
     spot = m.spot(node)
-    for tensor in tensors(value):
-        if tensor.fw not in (None, "torch"):
-            continue
+    unsure = unsure or isinstance(value, Either)  # one of several: none of them for certain
+    targets = [tensor for tensor in tensors(value) if tensor.fw in (None, "torch")]
+    m.world["trains"] = True
+    if not isinstance(value, Either) and m.grad[-1] == "grad":
+        for tensor in targets:
+            refine(m, tensor)
+            _second_time(m, tensor, closure(tensor.node), spot, keeps=keeps)
+    for tensor in targets:
         refine(m, tensor)
         if m.grad[-1] != "grad":
             continue
         nodes = closure(tensor.node)
         if tensor.node is not None and inputs is None:
             tensor.node.state["root"] = True
-        if isinstance(value, Either):
-            unsure = True  # one of several: none of them for certain
-        else:
-            _second_time(m, tensor, nodes, spot, keeps=keeps)
         for one in nodes:
             m.put(one.state, "differentiated", spot)
             if not keeps and not unsure:

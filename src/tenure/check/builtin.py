@@ -109,6 +109,9 @@ def call(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], nod
     return m.unknown(node)
 
 
+_PLAIN_TYPES = frozenset(f"builtins.{name}" for name in ("int", "float", "bool", "str", "list", "tuple", "dict", "set"))
+
+
 def _instance(value: Value, kind: Value) -> bool | None:
     """`isinstance(value, kind)`, where it is certain."""
     if isinstance(kind, Seq):
@@ -116,6 +119,9 @@ def _instance(value: Value, kind: Value) -> bool | None:
         return True if True in known else None if None in known else False
     if isinstance(kind, Ref) and kind.name.endswith("Tracer") and isinstance(value, Tensor):
         return value.trace is not None
+    plain = isinstance(kind, Ref) and (kind.name.startswith("numpy.") or kind.name in _PLAIN_TYPES)
+    if plain and isinstance(value, Tensor) and value.fw in ("jax", "tf", "torch"):
+        return False
     if isinstance(value, Obj) and isinstance(kind, Class):
         return value.cls is not None and _inherits(value.cls, kind)
     if isinstance(value, Obj) and isinstance(kind, Ref) and value.cls is None and value.kind.startswith("torch.nn."):

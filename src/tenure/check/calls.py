@@ -161,6 +161,7 @@ def call_function(
         return m.unknown(node)
     m.seen_functions.add(id(body))
     _retried(m, body, node)
+    uses = m.uses
     frame = Frame(function.module, function.name, function.frame, {})
     frame.node = body
     _bind_parameters(m, frame, function, args, kwargs, node)
@@ -196,6 +197,9 @@ def call_function(
     finally:
         m.calls.pop()
         m.sites.pop()
+        for record in tries or ():
+            if record["depth"] == len(m.calls) and m.uses - uses > 2:
+                record.setdefault("called", set()).add(id(body))
         effects.function_ended(m, frame, function)
         m.frame = previous
         m.world["guards"] = guards
@@ -209,13 +213,13 @@ def call_function(
 
 def _retried(m: Machine, body: Any, node: ast.AST) -> None:
     """A second try inside `except`: the failed one's frames, and their tensors, are still held by the exception."""
-    for record in m.world.get("tries", ()):
-        record.setdefault("called", set()).add(id(body))
     handlers = m.world.get("handlers", [])
     if handlers:
         _tried, handler, record = handlers[-1]
-        again = any(one is body for one in m.calls) or id(body) in record.get("called", ())
-        again = again and _of_memory(handler)
+        # Called by the handler itself: the function that the handler is in, or one that was tried and used tensors.
+        near = len(m.calls) == record["depth"] or bool(m.loops)
+        mine = bool(m.calls) and len(m.calls) == record["depth"] and m.calls[-1] is body
+        again = (mine or (near and id(body) in record.get("called", ()))) and _of_memory(handler)
         if again and record["tensors"]:
             m.tell(
                 "retry in handler", [("use", m.spot(node)), ("holder", m.spot(handler)), ("birth", record.get("spot"))]

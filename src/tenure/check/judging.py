@@ -68,7 +68,11 @@ def _graph(m: Machine, held: Held) -> None:
         return
     state = _graph_state(tensor)
     if (state == "freed" and _freed_in(tensor, held.loop)) or (
-        state == "kept" and not held.holder.state.get("escaped") and m.world.get("script") and not _container_used(held)
+        state == "kept"
+        and not held.holder.state.get("escaped")
+        and m.world.get("script")
+        and (m.world.get("trains") or not tensor.state.get("taken"))
+        and not _container_used(held)
     ):
         m.tell(
             "graph kept",
@@ -145,7 +149,7 @@ def _carried(m: Machine, held: Held) -> None:
     additive = node.op in ("add", "sub") and any(p.op in ("add", "sub") and p.turn != node.turn for p in node.parents)
     if node.state.get("differentiated") and not (freed and node not in freed):
         return
-    if not freed and not (m.world.get("script") and tensor.graph and tensor.fw == "torch"):
+    if not freed and not (m.world.get("script") and additive and tensor.graph and tensor.fw == "torch"):
         return
     if tensor.fw is None and not (additive and freed):
         return

@@ -111,6 +111,7 @@ class Machine:
         self.depth = DEPTH
         self.main: Module | None = None  # the file that findings should stand in
         self.sites: list[Spot] = []  # where each of the running functions was called
+        self.uses = 0  # how often tensors were used so far
         self.muted = 0  # how many blocks that are meant to fail lead here
         self.ifs = 0  # how many tests lead here, decided ones too
         self.conditions = 0  # how many undecided branches lead here

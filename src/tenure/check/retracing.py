@@ -17,7 +17,12 @@ def called(m: Machine, wrapped: Wrapped, args: list[Value], kwargs: dict[str, Va
         return
     outer = [loop for loop in m.loops if loop.uid not in wrapped.loops and loop.kind == "python"]
     spot = m.spot(node)
-    if all(loop.uid in wrapped.loops for loop in m.loops) and _new_each_turn(wrapped) and m.world.get("script"):
+    if (
+        all(loop.uid in wrapped.loops for loop in m.loops)
+        and _new_each_turn(wrapped)
+        and m.world.get("script")
+        and _long(m)
+    ):
         m.tell("function made in loop", [("use", wrapped.born), ("holder", spot)], how=o["name"])
         return
     if not outer:

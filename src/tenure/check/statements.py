@@ -295,7 +295,7 @@ def _with(m: Machine, node: ast.With | ast.AsyncWith) -> int:
 def _try(m: Machine, node: ast.Try) -> int:
     outcome: list[int] = []
     before = len(m.world.setdefault("tensors", []))
-    m.world.setdefault("tries", []).append({"tensors": False, "node": node})
+    m.world.setdefault("tries", []).append({"tensors": False, "node": node, "depth": len(m.calls)})
     # A statement or two with a handler of their own are meant to fail.
     expected = len(node.body) <= 2 and any(_for_errors(handler) for handler in node.handlers)
     m.muted += expected

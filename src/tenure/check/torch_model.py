@@ -226,7 +226,7 @@ def _parameter(m: Machine, name: str, words: Any, args: list[Value], kwargs: dic
 
 def _loader(m: Machine, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     made = m.obj("loader", node)
-    workers = kwargs.get("num_workers")
+    workers = kwargs.get("num_workers") if "collate_fn" not in kwargs else None  # who knows what that one makes
     made.state["workers"] = isinstance(workers, Const) and isinstance(workers.value, int) and workers.value > 0
     return made
 

@@ -11,6 +11,7 @@ from tenure.check.values import Const, Maybe, Num, Obj, Seq, Spot, Tensor, Value
 
 def use(m: Machine, tensor: Tensor, node: ast.AST) -> None:
     """The bytes of a tensor are read here."""
+    m.uses += tensor.fw is not None
     source: Any = tensor
     while source is not None:
         source.state["used"] = m.clock
