@@ -12,9 +12,9 @@ _HOLDERS = 6
 
 
 def search(crowd: Crowd, growing: Growing) -> tuple[dict[str, Any], list[Holder]]:
-    """What one of them is, and who holds it: not one of the newest, which may still be in use."""
+    """What one of them is, and who holds it and another: none of the newest, which may still be in use."""
     members = growing.members(crowd)
-    sample = [members[len(members) * 2 // 5]] if members else []
+    sample = [members[len(members) * at // 5] for at in ((1, 3) if len(members) > 4 else (0,))] if members else []
     handles, buffers = growing.held(crowd, sample)
     facts = growing.facts(handles[0]) if handles else {}
     if not handles and not buffers:

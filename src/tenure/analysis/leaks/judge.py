@@ -24,6 +24,7 @@ _RISES = 3  # looks with more than the one before
 _FACTOR = 1.3  # from half of the events to the last
 _SMALL = 256  # bytes of something kept without a graph that nobody should be troubled with
 _CYCLES = 5  # waiting for the collector together
+_MANY = ("item", "cache", "closure", "exception", "hook", "default", "generator", "thread", "autograd", "key")
 _LINE = re.compile(r"(.*):(\d+) in (.*)")
 
 
@@ -87,7 +88,7 @@ def _is_by_design(suspect: Suspect) -> bool:
     graph = bool(suspect.facts.get("graph")) or any(link.kind == "autograd" for link in holder.links)
     if graph or suspect.what != "buffers":
         return False
-    if grows_at(holder.links) is None:
+    if grows_at(holder.links) is None and holder.links[0].kind not in ("thread", "generator", "coroutine"):
         return True  # one name cannot hold many
     if suspect.facts.get("parameter") and not any(
         link.kind in ("cache", "closure", "exception") for link in holder.links
@@ -122,7 +123,8 @@ def _best(suspect: Suspect) -> Holder | None:
     def rank(holder: Holder) -> tuple[bool, bool, bool]:
         site = next((link.site for link in holder.links if link.site is not None), None)
         foreign = site is not None and not sites.is_user(site.file)
-        passing = suspect.what == "shared" and not any(link.kind == "item" for link in holder.links)
+        # A record that a variable names for now holds one of them; what holds many has a list, a hook, a cache.
+        passing = holder.kind == "local" and not any(link.kind in _MANY for link in holder.links)
         return holder.kind == "native", foreign, passing
 
     return min(suspect.holders, key=rank, default=None)
