@@ -298,10 +298,10 @@ def test_a_stream_that_was_being_written_is_read_to_its_last_batch(copy):
     file = next(copy.glob("*.arrows"))
     sums = file.with_suffix(".sums")
     lines = sums.read_text().splitlines(keepends=True)
-    end = int(lines[3].split()[0])
+    end = int(lines[1].split()[0])  # of the first batch: on a busy machine there are few
     before = next(process for process in load(copy).processes if process.path == file)
     file.write_bytes(file.read_bytes()[: end + 100])  # killed inside of a batch,
-    sums.write_text("".join(lines[:4]) + lines[4][:5])  # or of its sum
+    sums.write_text("".join(lines[:2]) + lines[2][:5])  # or of its sum
     trace = load(copy)
     process = next(process for process in trace.processes if process.path == file)
     assert not process.complete
