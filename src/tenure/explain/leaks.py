@@ -32,6 +32,8 @@ SYMBOLIC = (
     r"|(?:float|int|complex)\(\) argument must be .* not '(?:Symbolic)?Tensor'"
     r"|'(?:SymbolicTensor|Tensor)' object cannot be interpreted as an integer"
 )
+# A tracer that is put into a text as a number.
+FORMATTED = r"passed to \w*Tracer\.__format__"
 _GRAPH = re.compile(
     r"defined in (?:another )?(?:function or code block|FuncGraph\(name=(?P<name>[^,)]+)|(?P<other>[^,\n]+))"
 )
@@ -189,7 +191,7 @@ def _jax(raised: Raised) -> Leak | None:
         construct = _JAX_BODIES.get(traced["kind"], "") if traced else ""
         name = traced["function"] if traced else ""
         return Leak(raised, "jax", "a tracer", name, construct, _escape(raised, traced), certain=True)
-    if raised.kind in _READS and "racer" in raised.message:
+    if (raised.kind in _READS and "racer" in raised.message) or raised.says(FORMATTED, "TypeError"):
         return _read_outside(raised)
     return None
 

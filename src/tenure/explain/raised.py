@@ -200,11 +200,16 @@ class Raised:
         return leaks.find(self)
 
     @cached_property
+    def is_traced(self) -> bool:
+        """Whether one of the user's frames is a function that is traced or transformed."""
+        return leaks.is_traced(self)
+
+    @cached_property
     def reads_symbol(self) -> bool:
         """Whether the value of a symbolic tensor is asked for where its graph is still being built."""
         if not self.says(leaks.SYMBOLIC):
             return False
-        return self.in_trace or leaks.is_traced(self) or self.graphs.is_graph_mode
+        return self.in_trace or self.is_traced or self.graphs.is_graph_mode
 
     @cached_property
     def graphs(self) -> Graphs:

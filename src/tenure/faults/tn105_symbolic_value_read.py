@@ -54,7 +54,11 @@ _JAX = (
 
 def in_exception(raised: Raised) -> Finding | None:
     """A symbolic value whose number is asked for while its function is still being traced."""
-    if raised.kind in _JAX or raised.says("Abstract tracer value encountered where concrete value is expected"):
+    if (
+        raised.kind in _JAX
+        or raised.says(r"passed to \w*Tracer\.__format__", "TypeError")
+        or raised.says("Abstract tracer value encountered where concrete value is expected")
+    ):
         return _found(raised, "jax", "a tracer") if raised.leak is None else None
     return _found(raised, "tensorflow", "a symbolic tensor") if raised.reads_symbol else None
 

@@ -66,7 +66,7 @@ _COMPILING = ("torch/export/", "torch/_export/", "torch/_dynamo/convert_frame", 
 
 def in_exception(raised: Raised) -> Finding | None:
     """A tensor of vmap, torch.export, torch.compile or FakeTensorMode that was kept and used outside."""
-    kind = "vmap" if raised.says(_VMAP, "RuntimeError", "ValueError") else ""
+    kind = "vmap" if raised.says(_VMAP, "RuntimeError", "ValueError") or _is_outside(raised) else ""
     if not kind and (raised.says(_FAKE, *_KINDS) or _is_read(raised)):
         inside = any(part in frame.file.replace("\\", "/") for frame in raised.frames for part in _COMPILING)
         kind = "" if inside else "fake"
@@ -93,6 +93,12 @@ def in_exception(raised: Raised) -> Finding | None:
         ),
         certain=escape is None,
     )
+
+
+def _is_outside(raised: Raised) -> bool:
+    """vmap refuses item() and `if` on its wrappers; where no vmapped function is running, the wrapper had got out."""
+    said = raised.says(r"^vmap: It looks like you're", "RuntimeError")
+    return bool(said) and not raised.is_traced and raised.escape() is not None
 
 
 def _is_read(raised: Raised) -> bool:
