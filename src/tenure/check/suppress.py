@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from tenure.findings import Finding
 
+# Only a file that names us has comments of ours to look at.
+MENTIONED = re.compile(rb"#\s*tenure:\s*(?:file-)?ignore|#\s*noqa:[^\n]*\bTN\d", re.IGNORECASE)
 _OURS = re.compile(r"#\s*tenure:\s*(file-)?ignore(?:\[([A-Za-z0-9_,\s-]*)\])?")
 _NOQA = re.compile(r"#\s*noqa(?::\s*([A-Z]+[0-9]+(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 
