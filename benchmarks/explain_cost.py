@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-RUNS = 5
+RUNS = 3
 PROGRAMS = {
     "torch, freed graph": (
         "import torch",
@@ -142,7 +142,8 @@ def main():
         "# What an explanation costs",
         "",
         f"`benchmarks/explain_cost.py`, {RUNS} processes each, in turn with as many without; Python {platform.python_version()}.",
-        "The promise is less than 100 ms. Everything is counted, imports too.",
+        "The promise is less than 100 ms of the processor's time. Everything is counted, imports too. Wall times are those of a",
+        "machine whose two cores others were using: they hold as much waiting as work.",
         "",
         "| program that fails | its file | processor, median ms | wall, median ms | wall, most ms | whole process, ratio |",
         "|---|---|---|---|---|---|",
