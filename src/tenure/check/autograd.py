@@ -208,7 +208,8 @@ def refine(m: Machine, tensor: Tensor) -> None:
     tensor.graph = True
     tensor.fw = tensor.fw or "torch"
     if tensor.node is None:
-        tensor.node = Node("unknown", tensor.born, (), tuple((loop.uid, loop.turn) for loop in m.loops))
+        turn = tuple((loop.uid, loop.turn) for loop in m.loops if loop.uid in tensor.loops)
+        tensor.node = Node("unknown", tensor.born, (), turn)
         tensor.node.state["unknown"] = True
 
 

@@ -266,8 +266,9 @@ def tensor_method(
     if name in ("numpy", "item", "tolist"):
         effects.read_as_number(m, owner, node, f".{name}()")
         return Num() if name != "numpy" else m.unknown(node)
-    if name == "delete" and not args and owner.store.state.get("ended") is None and m.world.get("jax"):
-        effects.end(m, owner, "deleted", node)
+    if name == "delete" and not args and m.world.get("jax"):
+        if owner.store.state.get("ended") is None:
+            effects.end(m, owner, "deleted", node)
         return NONE
     return _unknown_method(m, owner, name, args, kwargs, node)
 

@@ -55,7 +55,7 @@ def next_element(m: Machine, iterable: Value, turn: int, target: ast.AST, source
         if iterable.rest is not None:
             return fresh(m, iterable.rest, target)
         if iterable.items:
-            return iterable.items[-1]
+            return fresh(m, iterable.items[-1], target)
     if isinstance(iterable, Map):
         return Num(varies=True)
     return element(m, iterable, target)

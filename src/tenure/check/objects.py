@@ -124,7 +124,7 @@ def bind_wrapped(m: Machine, wrapped: Wrapped, owner: Obj, node: ast.AST) -> Val
         from tenure.check.calls import call
 
         value = call(m, bound, [], {}, node)
-        if m.traces and m.traces[-1] not in owner.traces:
+        if m.traces and m.traces[-1] not in owner.traces and not owner.state.get("sample"):
             for one in tensors(value):
                 if one.trace in m.traces and one.trace is not None:
                     m.tell(
