@@ -153,3 +153,16 @@ def test_the_name_is_callable_whatever_was_imported_before(tmp_path, first):
     )
     program(tmp_path, text)
     program(tmp_path, f"import tenure\ntenure.trace('t')\nimport {first}\ntenure.trace('t')")
+
+
+def test_recording_imports_nothing_large_of_its_own(tmp_path):
+    """pyarrow looks for pandas when it makes an array its own way: a second, in every program that is watched."""
+    code = (
+        "import sys, tenure, torch\n"
+        f"with tenure.trace({str(tmp_path / 't')!r}):\n"
+        "    for _ in range(100): torch.ones(100).sum()\n"
+        "    tenure.step(); tenure.mark('here')\n"
+        "print([name for name in ('pandas', 'duckdb', 'tensorflow', 'jax') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

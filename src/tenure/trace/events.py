@@ -6,6 +6,8 @@ folded into that buffer's next `use` or `end` row, so that the cost on disk goes
 
 from __future__ import annotations
 
+import itertools
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
@@ -69,8 +71,7 @@ class Words:
         known = 0 if self._array is None else len(self._array)
         if self._array is None or known < len(self._numbers):
             # A file's name need not be text: what UTF-8 cannot say is spelled out.
-            texts = [word.encode(errors="backslashreplace").decode() for word in list(self._numbers)[known:]]
-            fresh = pa.array(texts, pa.string())
+            fresh = _texts([word.encode(errors="backslashreplace") for word in list(self._numbers)[known:]])
             self._array = fresh if self._array is None else pa.concat_arrays([self._array, fresh])
         return self._array
 
@@ -107,7 +108,32 @@ def _array(values: Any, kind: Any) -> Any:
 
     if isinstance(values, pa.Array):
         return values if values.type == kind else values.cast(kind)
-    return pa.array(values, kind)
+    return integers(values, kind)
+
+
+# Made of their parts: `pyarrow.array` imports pandas where there is one, which takes a second of the user's.
+
+
+def integers(values: Sequence[int | None], kind: Any) -> Any:
+    """An Arrow array of numbers; None for what is not known."""
+    import pyarrow as pa
+
+    code = {"int32": "i", "uint32": "I"}.get(str(kind), "q")
+    data = array(code, [0 if value is None else value for value in values])
+    bits = None
+    if None in values:
+        bits = bytearray((len(data) + 7) // 8)
+        for at, value in enumerate(values):
+            if value is not None:
+                bits[at >> 3] |= 1 << (at & 7)
+    return pa.Array.from_buffers(kind, len(data), [None if bits is None else pa.py_buffer(bits), pa.py_buffer(data)])
+
+
+def _texts(words: Sequence[bytes]) -> Any:
+    import pyarrow as pa
+
+    ends = array("i", [0, *itertools.accumulate(map(len, words))])
+    return pa.Array.from_buffers(pa.string(), len(words), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(words))])
 
 
 def numbers(words: Words, texts: Iterable[str | None]) -> Sequence[int | None]:

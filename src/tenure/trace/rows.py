@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from tenure import stacks
-from tenure.trace.events import EVENTS, Dictionary
+from tenure.trace.events import EVENTS, Dictionary, integers
 
 # Buffers that native recorders number begin at 1, these in the upper half.
 _FIRST = 1 << 31
@@ -203,17 +203,15 @@ class _Words:
 
 def _known(values: Any) -> Any:
     import pyarrow as pa
-    from pyarrow import compute
 
-    found = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
-    return compute.if_else(compute.equal(found, _NONE), pa.scalar(None, pa.int64()), found)
+    return integers([None if value == _NONE else value for value in values], pa.int64())
 
 
 def _looked_up(numbers: Sequence[int | None], values: Any) -> Any:
     import pyarrow as pa
 
     at = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
-    return pa.array(numbers, pa.int32()).take(at)
+    return integers(numbers, pa.int32()).take(at)
 
 
 def _numbered(texts: Sequence[str | None], words: Any) -> list[int | None]:

@@ -112,7 +112,7 @@ def _kind_of_item(owner: Any) -> str:
     """What cannot grow for ever is told apart: a tuple, and a queue that lets go of the oldest by itself."""
     if plain.is_a(owner, tuple):
         return "part"
-    bounded = plain.is_a(owner, deque) and deque.maxlen.__get__(owner) is not None  # type: ignore[attr-defined]
+    bounded = plain.is_a(owner, deque) and deque.maxlen.__get__(owner) is not None
     return "bounded" if bounded else "item"
 
 

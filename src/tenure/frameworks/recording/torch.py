@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from array import array
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -280,7 +281,8 @@ class Columns:
             )
             for name, (values, bits) in self._core.columns(since(0) * 1000).items()
         }
-        columns["framework"] = pa.repeat(pa.scalar(dictionary["framework"].number(framework), pa.int32()), length)
+        same = array("i", [dictionary["framework"].number(framework)]) * length
+        columns["framework"] = pa.Array.from_buffers(pa.int32(), length, [None, pa.py_buffer(same)])
         return columns, length
 
     def _learn(self, dictionary: Any) -> None:
