@@ -238,3 +238,24 @@ def test_the_profiler_sees_what_it_always_sees(tmp_path):
     recorder.stop()
     assert names() == plain
     assert "aten::empty" in plain and "aten::view" in plain
+
+
+def test_no_birth_without_an_end_or_an_owner(tmp_path):
+    """What a trace of training leaves alive is what the program still has: parameters, gradients, state, its batch."""
+    with tenure.trace(tmp_path / "t"):
+        model = torch.nn.Sequential(
+            torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.LayerNorm(64), torch.nn.Linear(64, 1)
+        )
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(20):
+            x = torch.randn(16, 32)
+            loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        del loss
+    owners = [*model.parameters(), *(each.grad for each in model.parameters()), x]
+    owners += [value for state in optimizer.state.values() for value in state.values()]
+    storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in owners}
+    left = tenure.load(tmp_path / "t").sql("select bytes, op, site from buffers where ended is null").to_pylist()
+    assert sorted(row["bytes"] for row in left) == sorted(storages.values()), left
