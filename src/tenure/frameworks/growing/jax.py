@@ -18,7 +18,8 @@ from tenure.model import size
 # Functions that JAX itself compiles when they are called outside of any other: not the user's to pad or to jit.
 _OWN = (jax.lax, jax.numpy, jax.nn, jax.random, jax.scipy, jax)
 _Error: Any = jax.errors.JaxRuntimeError
-_EXHAUSTED = re.compile(r"RESOURCE_EXHAUSTED(?:.*?(?:allocate|allocating) (\d+) bytes)?", re.DOTALL)
+_EXHAUSTED = re.compile(r"RESOURCE_EXHAUSTED(?:.*?allocat(?:e|ing) ([\d.]+) ?(bytes|[KMGT]iB))?", re.DOTALL)
+_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
@@ -47,7 +48,7 @@ class Jax:
             original(error, *args, **kwargs)
             found = _EXHAUSTED.search(str(args[0]) if args else "")
             if found is not None:
-                wanted = int(found[1]) if found[1] else None
+                wanted = int(float(found[1]) * _UNITS[found[2]]) if found[1] else None
                 tell(f"JAX could not get {size(wanted) if wanted else 'memory'} on its device", wanted)
 
         self._patched = _Error.__init__ = __init__
