@@ -131,6 +131,7 @@ def written(m: Machine, store: Storage, spot: Spot, *, data: bool = False) -> No
         return  # `.data` is a way around autograd: it counts no version
     m.put(store.state, "written", spot)
     store.state["written at"] = m.clock
+    store.state["written in"] = m.loop_ids
     for node in store.state.get("savers", ()):
         if node.state.get("freed") is None:
             m.put(node.state, "spoiled", spot)
@@ -220,8 +221,10 @@ def _second_time(m: Machine, tensor: Tensor, nodes: list[Node], spot: Spot, *, k
         certain = isinstance(freed, Spot) and (one.saves or (one is own and one.state.get("unknown")))
         if certain:
             carried = _earlier_turn(m, one) and not any(n.state.get("contained") for n in nodes if _earlier_turn(m, n))
-            first = one.born
-            m.tell("freed graph", [("use", spot), ("end", freed), ("birth", first)], carried=carried)
+            site = one.state.get("site") if carried else None
+            m.tell(
+                "freed graph", [("use", spot), ("end", freed), ("birth", one.born), ("holder", site)], carried=carried
+            )
             return
     for one in nodes:
         spoiled = one.state.get("spoiled")
@@ -250,7 +253,8 @@ def _retained(m: Machine, tensor: Tensor, nodes: list[Node], spot: Spot, *, crea
             m.world.setdefault("created", []).append((spot, owners))
     elif any(_earlier_turn(m, one) for one in nodes) and m.loops:
         first = next(one for one in nodes if _earlier_turn(m, one))
-        m.tell("retained growing", [("holder", spot), ("birth", first.born)])
+        state = first.op not in ("add", "sub") and not first.state.get("root")
+        m.tell("retained growing", [("holder", spot), ("birth", first.born)], state=state)
 
 
 __all__ = ["Seq", "backward", "closure", "save", "stepped", "written"]

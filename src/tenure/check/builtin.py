@@ -22,6 +22,7 @@ from tenure.check.values import (
     best,
     inside,
     join,
+    read,
     tensors,
 )  # fmt: skip
 
@@ -148,6 +149,7 @@ def _collect(m: Machine, name: str, args: list[Value], node: ast.AST) -> Value:
     if args:
         source = best(args[0])
         if isinstance(source, Seq):
+            source.state["ended"] = True
             made.items, made.rest = list(source.items), source.rest
             made.state.update({k: v for k, v in source.state.items() if k == "of"})
         elif isinstance(source, Map):
@@ -220,6 +222,8 @@ def _extreme(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value],
         m.loops.pop()
         m.loop_ids = m.loop_ids[:-1]
     found = [t for arg in args for t in tensors(arg)]
+    if name == "min" and any(isinstance(arg, Const) for arg in args):
+        return Num()  # it stops to grow there
     return m.unknown(node) if found else _number(args)
 
 
@@ -237,6 +241,8 @@ def seq_method(m: Machine, owner: Seq, name: str, args: list[Value], kwargs: dic
         return NONE
     if name in ("extend", "update") and args:
         source = best(args[0])
+        if isinstance(source, (Seq, Map)):
+            read(source)
         for value in source.items if isinstance(source, Seq) else [effects.element(m, source, node)]:
             effects.stored(m, owner, NONE, value, node)
             m.note_write(owner, "items", value, m.spot(node), owner)
@@ -256,6 +262,7 @@ def seq_method(m: Machine, owner: Seq, name: str, args: list[Value], kwargs: dic
             return owner.items.pop(0 if name == "popleft" or args else -1)
         return effects.element(m, owner, node)
     if name == "copy":
+        read(owner)
         made = m.seq(owner.kind, list(owner.items), node)
         made.rest = owner.rest
         return made
@@ -321,6 +328,7 @@ def map_method(m: Machine, owner: Map, name: str, args: list[Value], kwargs: dic
             owner.rest = None
         return effects.element(m, owner, node)
     if name in ("values", "items", "keys"):
+        read(owner)
         made = m.seq("generator", [], node)
         made.state.update({k: v for k, v in owner.state.items() if k == "of"})
         values = list(owner.attrs.values())[:4]
@@ -335,6 +343,7 @@ def map_method(m: Machine, owner: Map, name: str, args: list[Value], kwargs: dic
             made.rest = Num()
         return made
     if name == "copy":
+        read(owner)
         copied: Map = m.own(Map(m.spot(node)))
         copied.attrs.update(owner.attrs)
         copied.rest = owner.rest

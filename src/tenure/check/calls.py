@@ -23,6 +23,7 @@ from tenure.check.values import (
     Value,
     Wrapped,
     best,
+    read,
     tensors,
 )  # fmt: skip
 
@@ -70,6 +71,7 @@ def arguments(m: Machine, node: ast.Call) -> tuple[list[Value], dict[str, Value]
         if isinstance(one, ast.Starred):
             value = best(evaluate(m, one.value))
             if isinstance(value, Seq) and value.rest is None:
+                read(value)
                 args.extend(value.items)
             else:
                 args.append(m.unknown(one))
@@ -121,9 +123,17 @@ def call(m: Machine, function: Value, args: list[Value], kwargs: dict[str, Value
     return m.unknown(node)
 
 
+# What asks about a list without reading what is in it.
+_ABOUT = frozenset(f"builtins.{name}" for name in ("len", "print", "isinstance", "id", "type", "bool"))
+
+
 def call_ref(m: Machine, function: Ref, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     """Call something imported, or a builtin."""
     name = function.name
+    if name not in _ABOUT:
+        for arg in args:
+            if isinstance(arg, (Seq, Map)):
+                read(arg)
     if name.startswith("builtins."):
         return builtin.call(m, name[9:], args, kwargs, node)
     made = frameworks.call(m, name, args, kwargs, node)
@@ -188,6 +198,7 @@ def call_function(
             made = m.seq("generator", [], body)
             made.rest = frame.yielded
             made.state["yielded"] = True
+            made.state["frame"] = [t for value in frame.names.values() for t in tensors(value) if t.fw is not None]
             return made
         if frame_result is None:
             return NONE

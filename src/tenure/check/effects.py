@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tenure.check import autograd, keeping
+from tenure.check import autograd, keeping, parts
 from tenure.check.iteration import element, fresh, loop_kind, next_element, turns, while_kind
 from tenure.check.keeping import after_loop, cached_call, drained, stored
 from tenure.check.machine import Frame, Machine
@@ -18,12 +18,14 @@ from tenure.check.objects import (
     framework_made,
     is_property,
     is_static,
+    leaf_replaced,
     merge_map,
     object_item,
     object_item_set,
     params_method,
     tensor_attribute_set,
 )  # fmt: skip
+from tenure.check.parts import index
 from tenure.check.using import (
     compared,
     donated,
@@ -52,14 +54,15 @@ from tenure.check.values import (
     Value,
     Wrapped,
     best,
+    inside,
     join,
     tensors,
 )  # fmt: skip
 
 __all__ = [
     "after_loop", "attribute_read", "attribute_set", "bind_wrapped", "cached_call", "compared", "dataclass_made", "donated",
-    "drained", "element", "end", "escaped", "framework_attribute", "framework_made", "fresh", "is_property", "is_static",
-    "loop_kind", "merge_map", "next_element", "object_item", "object_item_set", "params_method", "read_as_bool",
+    "drained", "element", "end", "escaped", "framework_attribute", "framework_made", "fresh", "index", "is_property", "is_static",
+    "leaf_replaced", "loop_kind", "merge_map", "next_element", "object_item", "object_item_set", "params_method", "read_as_bool",
     "read_as_number", "read_as_text", "stored", "tensor_attribute_set", "turns", "use", "while_kind",
 ]  # fmt: skip
 
@@ -249,36 +252,6 @@ def shared_write(m: Machine, tensor: Tensor, node: ast.AST) -> None:
         thread.setdefault("writes", []).append((tensor.store, m.spot(node)))
 
 
-def index(m: Machine, owner: Tensor, key: Value, node: ast.AST) -> Value:
-    """`tensor[key]`."""
-    if owner.fw is None:
-        made = m.unknown(node)
-        made.flags = owner.flags & {"worker"}
-        return made
-    use(m, owner, node)
-    parts = best(key).items if isinstance(best(key), Seq) else [key]  # type: ignore[attr-defined]
-    advanced = any(isinstance(best(p), (Tensor, Seq)) for p in parts)
-    kinds = [best(p) for p in parts]
-    sliced = any((isinstance(k, Ref) and k.name == "slice") or isinstance(k, (Const, Num)) for k in kinds)
-    part = sliced and not advanced
-    made = m.tensor(owner.fw, node, op="index", parents=[owner], store=owner.store if part else None, view=part)
-    made.trace = owner.trace or made.trace
-    made.place = owner.place
-    made.flags = owner.flags & {"inference", "worker", "keras"}
-    made.state["base"] = owner
-    made.state["small"] = part and isinstance(node, ast.Subscript) and _is_small(node.slice)
-    return made
-
-
-def _is_small(key: ast.expr) -> bool:
-    """Whether an index surely leaves most of the buffer unused: bounds, or one of a later dimension."""
-    parts = key.elts if isinstance(key, ast.Tuple) else [key]
-    bounds = any(isinstance(p, ast.Slice) and (p.lower is not None or p.upper is not None) for p in parts)
-    return bounds or any(
-        not isinstance(p, ast.Slice) and not (isinstance(p, ast.Constant) and p.value in (None, ...)) for p in parts[1:]
-    )
-
-
 def ref_attribute(m: Machine, owner: Ref, name: str, node: ast.AST) -> Value:
     """An attribute of something imported."""
     from tenure.check.imports import canonical
@@ -332,6 +305,7 @@ def tensor_attribute(m: Machine, owner: Tensor, name: str, node: ast.AST) -> Val
         made = m.tensor(owner.fw, node, op=name, parents=[owner], store=owner.store)
         made.view = owner.view
         made.trace = owner.trace or made.trace
+        parts.small_part(made, owner)
         if name == "data":
             made.graph, made.node, made.leaf = False, None, False
             made.flags |= {"data"}
@@ -360,6 +334,9 @@ def gradient(m: Machine, owner: Tensor, node: ast.AST) -> Value:
     made.flags = frozenset({"grad"})
     made.state["of"] = owner
     module: Any = owner.state.get("owner")
+    unfilled = owner.graph and not owner.leaf and not owner.state.get("retains") and m.world.get("script")
+    if owner.fw == "torch" and unfilled and owner.node is not None and owner.node.state.get("differentiated"):
+        made.state["unfilled"] = owner
     reset = owner.state.get("reset") or (module.state.get("grads reset") if isinstance(module, Obj) else None)
     if reset is not None:
         made.state["reset"] = reset
@@ -391,6 +368,10 @@ def guards(m: Machine, test: ast.expr) -> set[str]:
 def returned(m: Machine, value: Value, node: ast.AST) -> None:
     """A function gives a value back."""
     one = best(value)
+    if isinstance(one, (Tensor, Seq, Map)):
+        for part in inside(one):
+            if isinstance(part, (Tensor, Seq, Map)):
+                part.state["returned"] = True
     if isinstance(one, Wrapped) and one.kind == "trace" and one.options["framework"] == "tf":
         inner = one.inner
         if isinstance(inner, Func) and isinstance(inner.bound, Obj):

@@ -7,8 +7,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tenure.check import calls, effects
+from tenure.check import calls, effects, keeping
 from tenure.check.machine import Loop, Machine, OutOfSteps
+from tenure.check.parts import GROWING
 from tenure.check.values import (
     NONE,
     Class,
@@ -27,6 +28,7 @@ from tenure.check.values import (
     best,
     join,
     options,
+    read,
 )  # fmt: skip
 
 
@@ -108,6 +110,7 @@ def _tuple(m: Machine, node: ast.Tuple | ast.List | ast.Set) -> Value:
         if isinstance(one, ast.Starred):
             inner = best(evaluate(m, one.value))
             if isinstance(inner, Seq):
+                read(inner)
                 items.extend(inner.items)
                 rest = inner.rest or rest
             else:
@@ -153,6 +156,7 @@ def _subscript(m: Machine, node: ast.Subscript) -> Value:
 def item(m: Machine, owner: Value, index: Value, node: ast.AST) -> Value:
     """`owner[index]`, read."""
     if isinstance(owner, Seq):
+        read(owner)
         if isinstance(index, Const) and isinstance(index.value, int) and owner.rest is None:
             if -len(owner.items) <= index.value < len(owner.items):
                 return owner.items[index.value]
@@ -167,6 +171,8 @@ def item(m: Machine, owner: Value, index: Value, node: ast.AST) -> Value:
         key = as_key(index)
         if key is not None and key in owner.attrs:
             return owner.attrs[key]
+        if m.world.get("tries"):
+            owner.state["tested"] = True
         found = owner.rest
         for value in list(owner.attrs.values())[:4] if key is None else ():
             found = value if found is None else join(found, value)
@@ -211,6 +217,7 @@ def set_item(m: Machine, owner: Value, index: Value, value: Value, node: ast.AST
 
 
 _FEW = 64  # `step % 4` differs from turn to turn, but nothing that it is the key of grows
+_BUCKET = 8  # `(n + 15) // 16 * 16`: few sizes for many lengths
 _FOLD: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
     ast.FloorDiv: operator.floordiv, ast.Div: operator.truediv,
@@ -233,7 +240,9 @@ def fold(one: Value, other: Value, op: type) -> Value | None:
             except ArithmeticError:
                 return Num()
         return Num()
-    few = op is ast.Mod and isinstance(other, Const) and isinstance(other.value, int) and 0 < other.value <= _FEW
+    known = isinstance(other, Const) and isinstance(other.value, int)
+    few = op is ast.Mod and known and 0 < other.value <= _FEW  # type: ignore[union-attr]
+    few = few or (op is ast.FloorDiv and known and other.value >= _BUCKET)  # type: ignore[union-attr]
     return Num(varies=not few and any(isinstance(v, Num) and v.varies for v in (one, other)))
 
 
@@ -359,6 +368,8 @@ def _comprehension(m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorE
                 for test in part.ifs:
                     evaluate(m, test)
                 level(index + 1)
+            if not index:
+                keeping.comprehended(m, node, items, one)
         finally:
             m.loops.pop()
             m.loop_ids = m.loop_ids[:-1]
@@ -374,10 +385,10 @@ def _comprehension(m: Machine, node: ast.ListComp | ast.SetComp | ast.GeneratorE
 
 
 def _slice(m: Machine, node: ast.Slice) -> Value:
-    for part in (node.lower, node.upper, node.step):
-        if part is not None:
-            evaluate(m, part)
-    return Ref("slice")
+    bounds = [evaluate(m, part) for part in (node.lower, node.upper, node.step) if part is not None]
+    # `x[:n]` has another length in every turn; `x[i : i + n]` has not.
+    growing = len(bounds) == 1 and isinstance(bounds[0], Num) and bounds[0].varies
+    return GROWING if growing else Ref("slice")
 
 
 def _formatted(m: Machine, node: ast.JoinedStr) -> Value:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tenure.check import autograd, effects, stdlib, tensorflow_model, torch_model, torch_objects, transforms
+from tenure.check import (
+    autograd,
+    effects,
+    parts,
+    retracing,
+    stdlib,
+    tensorflow_model,
+    torch_model,
+    torch_objects,
+    transforms,
+)
 from tenure.check.contexts import tracing
 from tenure.check.machine import Machine, Trace
 from tenure.check.models import effect
@@ -121,7 +131,11 @@ def _tensor(
             effects.read_as_number(m, part, node, f"the shape of jnp.{last}")
     if words[0] == "fresh":
         made = m.tensor(fw, node, graph=False)
-        made.varies = made.varies or any(isinstance(v, Num) and v.varies for value in given for v in inside(value))
+        if fw == "torch":
+            made.varies = any(isinstance(v, Num) and v.varies for value in given for v in inside(value))
+        if fw == "torch" and last in ("randn", "rand", "zeros", "ones", "empty", "full"):
+            parts.has_rows(made, args)
+        made.varies = made.varies or (fw != "torch" and retracing.sized(fw, name, args, kwargs))
         wants = kwargs.get("requires_grad")
         made.leaf = isinstance(wants, Const) and wants.value is True
         if made.leaf:
@@ -150,6 +164,7 @@ def _tensor(
         return result(m, fw, inputs, node, last, saves=saves, store=inputs[0].store)
     share = inputs[0].store if inputs and ("view" in words or "part" in words) else None
     made = result(m, fw, inputs, node, last, saves=saves, store=share, view="part" in words)
+    made.varies = (fw != "torch" and retracing.sized(fw, name, args, kwargs)) or (made.varies and last not in _REDUCES)
     if words[0] == "several":
         group = m.seq("tuple", [], node)
         group.rest = made
@@ -157,6 +172,11 @@ def _tensor(
     if words[0] == "pair":
         return m.seq("tuple", [m.unknown(node), m.unknown(node)], node)
     return made
+
+
+# One number, or as many as there are columns, of however many rows.
+_REDUCES = frozenset(["sum", "mean", "max", "min", "prod", "norm", "reduce_sum", "reduce_mean", "reduce_max", "reduce_min",
+                      "pad", "resize", "where", "dot", "vdot", "einsum", "matmul", "segment_sum"])  # fmt: skip
 
 
 def _placed(m: Machine, made: Tensor, inputs: list[Tensor], node: ast.AST) -> Tensor:
@@ -362,7 +382,9 @@ def _numpy_method(
         autograd.written(m, owner.store, m.spot(node))
         return NONE
     view = name in ("reshape", "view", "transpose", "ravel", "squeeze", "swapaxes")
-    return m.tensor("np", node, store=owner.store if view else None, view=owner.view and view)
+    made = m.tensor("np", node, store=owner.store if view else None, view=owner.view and view)
+    parts.small_part(made, owner)
+    return made
 
 
 def object_attribute(m: Machine, owner: Obj, name: str, node: ast.AST) -> Value:

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from tenure.check.machine import Machine
-from tenure.check.values import Const, Map, Node, Num, Obj, Ref, Seq, Spot, Tensor, Value, best, join, tensors
+from tenure.check.values import Const, Map, Node, Num, Obj, Ref, Seq, Spot, Tensor, Value, best, join, read, tensors
 
 TURNS = 2
 
@@ -14,6 +14,8 @@ TURNS = 2
 def turns(m: Machine, iterable: Value, node: Any) -> int:
     """How many turns to follow."""
     iterable = best(iterable)
+    if isinstance(iterable, Seq):
+        iterable.state["ended"] = True  # a generator, if it is one
     if isinstance(iterable, Obj) and (children := _children(iterable)):
         return min(len(children), 4)
     if isinstance(iterable, Seq):
@@ -63,6 +65,7 @@ def next_element(m: Machine, iterable: Value, turn: int, target: ast.AST, source
 
 def _taken(container: Value) -> None:
     """What is in a container is taken out, to be computed with."""
+    read(container)
     for one in tensors(container):
         one.state["taken"] = True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from tenure.check import autograd
+from tenure.check import autograd, cycles
 from tenure.check.keeping import Held
 from tenure.check.machine import Machine
 from tenure.check.values import Class, Func, Map, Maybe, Obj, Ref, Seq, Spot, Tensor, Value, inside, options
@@ -17,7 +17,8 @@ def judge(m: Machine, roots: list[Value]) -> None:
         look = _LOOKS.get(held.kind)
         if look is not None:
             look(m, held)
-    _cycles(m, roots)
+    cycles.judge(m, roots)
+    _same_buffers(m)
     _created_graphs(m)
     _graph_growth(m)
     _variables_in_traces(m)
@@ -71,7 +72,7 @@ def _graph(m: Machine, held: Held) -> None:
         state == "kept"
         and not held.holder.state.get("escaped")
         and m.world.get("script")
-        and (m.world.get("trains") or not tensor.state.get("taken"))
+        and (m.world.get("trains") or m.world.get("evaluates") or not tensor.state.get("taken"))
         and not _container_used(held)
     ):
         m.tell(
@@ -149,7 +150,8 @@ def _carried(m: Machine, held: Held) -> None:
     additive = node.op in ("add", "sub") and any(p.op in ("add", "sub") and p.turn != node.turn for p in node.parents)
     if node.state.get("differentiated") and not (freed and node not in freed):
         return
-    if not freed and not (m.world.get("script") and additive and tensor.graph and tensor.fw == "torch"):
+    grows = m.world.get("script") and tensor.graph and tensor.fw == "torch" and (additive or _forgotten(held))
+    if not freed and not grows:
         return
     if tensor.fw is None and not (additive and freed):
         return
@@ -167,6 +169,13 @@ def _carried(m: Machine, held: Held) -> None:
     )
 
 
+def _forgotten(held: Held) -> bool:
+    """Whether nobody uses the last state after the loop: then nobody needs the graphs that it carries."""
+    state = held.value.state
+    used = state.get("used", 0) > (held.data or 0) or state.get("returned") or state.get("taken")
+    return held.data is not None and not used and held.loop is not None and _many_turns(held.loop)
+
+
 def _hook(m: Machine, held: Held) -> None:
     container = held.holder
     drained = container.state.get("drained")
@@ -175,7 +184,7 @@ def _hook(m: Machine, held: Held) -> None:
         return
     if drained == "backward" and not held.value.state.get("no grad at store"):
         return
-    if isinstance(container, Map) and not drained:
+    if isinstance(container, Map) and not drained and not container.state.get("counted"):
         return
     m.tell("hook keeps", [("holder", held.spot), ("birth", held.value.born)], drained=bool(drained))
 
@@ -190,10 +199,13 @@ def _handle(m: Machine, held: Held) -> None:
 def _device(m: Machine, held: Held) -> None:
     if _drained(held.holder) or not m.world.get("script") or held.holder.state.get("escaped"):
         return
-    if held.holder.state.get("comprehension"):
+    state = held.holder.state
+    if state.get("comprehension") or (state.get("tested") and isinstance(held.holder, Map)):
         return
-    untouched = held.value.state.get("used", 0) <= held.data["clock"]
-    if untouched and held.loop is not None and _many_turns(held.loop) and held.spot.function != "<module>":
+    # Nobody looks into the container; or what is read there is never this.
+    untouched = held.value.state.get("used", 0) <= held.data["clock"] and held.spot.function != "<module>"
+    unread = not state.get("read") and not state.get("returned")
+    if (unread or untouched) and held.loop is not None and _many_turns(held.loop):
         m.tell("arrays collected", [("holder", held.spot), ("birth", held.value.born)], fw=held.value.fw)
 
 
@@ -220,7 +232,9 @@ def _simple(kind: str) -> Any:
 
 def _optimizer(m: Machine, held: Held) -> None:
     """Several optimizers in a list are well where the list is made; a list elsewhere that takes each turn's is not."""
-    if held.loop is not None and held.spot.function != held.loop.function:
+    state = held.holder.state
+    done = held.data and not any(state.get(word) for word in ("read", "returned", "escaped"))
+    if held.loop is not None and (held.spot.function != held.loop.function or done):
         _simple("optimizer kept")(m, held)
 
 
@@ -244,6 +258,20 @@ def _shared(m: Machine, held: Held) -> None:
             how="shared memory",
             tensor=held.value,
         )
+
+
+def _same_buffers(m: Machine) -> None:
+    """One buffer, stored in every turn and overwritten in the next."""
+    first: dict[tuple[int, int, int], Held] = {}
+    for held in m.held:
+        if held.kind != "again" or _drained(held.holder) or not m.world.get("script"):
+            continue
+        state = held.value.store.state
+        before = first.setdefault((id(held.holder), id(held.value.store), id(held.spot.node)), held)
+        inside_ = held.loop is not None and held.loop.uid in state.get("written in", ())
+        if before is not held and inside_ and before.data < state.get("written at", 0):
+            spots = [("holder", held.spot), ("birth", held.value.store.born), ("use", state.get("written"))]
+            m.tell("alias changes", spots, how="buffer", tensor=held.value)
 
 
 def _alias(m: Machine, held: Held) -> None:
@@ -286,6 +314,12 @@ def _closure(m: Machine, held: Held) -> None:
         m.tell("closure keeps", [("holder", held.spot), ("birth", held.value.born)])
 
 
+def _generator(m: Machine, held: Held) -> None:
+    state = held.data.state
+    if not any(state.get(word) for word in ("ended", "escaped", "returned")) and not held.holder.state.get("read"):
+        _closure(m, held)
+
+
 def _grad(m: Machine, held: Held) -> None:
     if (
         not _drained(held.holder)
@@ -322,34 +356,9 @@ _LOOKS: dict[str, Any] = {
     "lru": _lru,
     "cache": _cache,
     "closure": _closure,
+    "generator": _generator,
     "grad": _grad,
 }
-
-
-def _reachable(roots: list[Value]) -> set[int]:
-    seen: set[int] = set()
-    waiting: list[Any] = list(roots)
-    while waiting and len(seen) < 5000:
-        value = waiting.pop()
-        for one in inside(value):
-            if id(one) in seen:
-                continue
-            seen.add(id(one))
-            if isinstance(one, Obj):
-                waiting.extend(one.attrs.values())
-            elif isinstance(one, Func) and one.bound is not None:
-                waiting.append(one.bound)
-    return seen
-
-
-def _cycles(m: Machine, roots: list[Value]) -> None:
-    found = m.world.get("cycles", [])
-    if not found or not m.world.get("script"):
-        return
-    alive = _reachable(roots)
-    for owner, spot, how in found:
-        if owner.loops and id(owner) not in alive:
-            m.tell("cycle", [("holder", spot), ("birth", owner.born)], how=how)
 
 
 def _created_graphs(m: Machine) -> None:
@@ -435,13 +444,16 @@ def _never_reset(m: Machine) -> None:
 def _still_held(m: Machine, roots: list[Value]) -> None:
     """`del x` and a collection right after it, while another name that is never used again holds the same bytes."""
     for name, value, spot, frame, clock in m.world.get("deleted", ()):
-        if not isinstance(value, Tensor) or value.fw is None:
+        module = isinstance(value, Obj) and value.family == "torch.Module"
+        if not module and (not isinstance(value, Tensor) or value.fw is None):
             continue
         collected = [at for at, where in m.world.get("collections", ()) if where is frame and 0 <= at - clock <= 3]
         if not collected:
             continue
         for other, held in frame.names.items():
-            for one in inside(held):
+            if module and held is value and not _named_after(frame, other, spot.line):
+                m.tell("still held", [("end", spot), ("birth", value.born)], name=name, other=other)
+            for one in () if module else inside(held):
                 if (
                     isinstance(one, Tensor)
                     and one.store is value.store
@@ -454,6 +466,12 @@ def _still_held(m: Machine, roots: list[Value]) -> None:
                         name=name,
                         other=other,
                     )
+
+
+def _named_after(frame: Any, name: str, line: int) -> bool:
+    """Whether a name is read below a line."""
+    body = frame.node if frame.node is not None else frame.module.tree
+    return any(isinstance(one, ast.Name) and one.id == name and one.lineno > line for one in ast.walk(body))
 
 
 def _temporary_functions(m: Machine) -> None:

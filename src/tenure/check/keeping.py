@@ -6,7 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import Any
 
-from tenure.check import autograd
+from tenure.check import autograd, cycles
 from tenure.check.machine import Loop, Machine
 from tenure.check.values import (
     Class,
@@ -67,6 +67,10 @@ def stored(m: Machine, container: Seq | Map, key: Value, value: Value, node: ast
         elif isinstance(one, Obj):
             one.state["stored"] = True
             _object_stored(m, container, one, spot, loop)
+            cycles.stored(m, container, one, node)
+        elif isinstance(one, Seq) and one.state.get("frame") and loop is not None:
+            for kept in one.state["frame"]:
+                m.held.append(Held("generator", kept, container, spot, loop, one))
         elif isinstance(one, (Func, Wrapped)) and loop is not None:
             for captured in captures(m, one):
                 m.held.append(Held("closure", captured, container, spot, loop, one))
@@ -105,6 +109,8 @@ def _tensor_stored(
         if any("grad" in marks for marks in m.world.get("guards", ())):
             return
         one.state["no grad at store"] = m.grad[-1] != "grad"
+        if _counted(m, spot.node, key):
+            container.state["counted"] = True
         m.held.append(Held("hook", one, container, spot, loop, hook))
         return
     if isinstance(container, Map) and isinstance(key, Const):
@@ -113,6 +119,8 @@ def _tensor_stored(
         return
     if shared is not None:
         m.held.append(Held("shared", one, container, spot, loop, (shared, m.clock)))
+    if one.fw in ("torch", "np") and not one.graph:
+        m.held.append(Held("again", one, container, spot, loop, m.clock))
     if "worker" in one.flags:
         m.held.append(Held("worker", one, container, spot, loop))
     if "grad" in one.flags:
@@ -123,6 +131,24 @@ def _tensor_stored(
         m.held.append(Held("device", one, container, spot, loop, {"clock": m.clock}))
     if one.fw in (None, "torch"):
         m.held.append(Held("graph", one, container, spot, loop, expressions(m, spot.node, value)))
+
+
+def comprehended(m: Machine, node: Any, items: list[Value], loop: Loop) -> None:
+    """`[step(x) for x in data]`: results whose backward pass is done already keep its graph."""
+    if isinstance(node, ast.GeneratorExp):
+        return
+    for one in (t for value in items for t in tensors(value)):
+        freed = one.node is not None and isinstance(one.node.state.get("freed"), Spot)
+        if freed and loop.uid in one.node.state.get("freed in", ()):  # type: ignore[union-attr]
+            at = m.spot(getattr(node, "elt", getattr(node, "value", node)))
+            m.held.append(Held("graph", one, m.seq("list", [], node), at, loop))
+
+
+def _counted(m: Machine, node: Any, key: Value) -> bool:
+    """`seen[self.count] = x`, of a count that goes on: not the name of a layer, of which there are few."""
+    at = getattr(node, "slice", None)
+    shared = m.frame.globals | m.frame.nonlocals
+    return _differs(key) and (isinstance(at, ast.Attribute) or (isinstance(at, ast.Name) and at.id in shared))
 
 
 def _differs(key: Value) -> bool:
@@ -159,7 +185,7 @@ def _object_stored(m: Machine, container: Seq | Map, one: Obj, spot: Spot, loop:
     elif one.kind == "tape" and loop is not None:
         m.tell("tape kept", [("holder", spot), ("birth", one.born)])
     elif one.kind == "optimizer" and loop is not None:
-        m.held.append(Held("optimizer", one, container, spot, loop))
+        m.held.append(Held("optimizer", one, container, spot, loop, bool(one.state.get("stepped in loop"))))
 
 
 def _keyed(m: Machine, container: Map, key: Value, value: Value, spot: Spot) -> None:
@@ -221,7 +247,7 @@ def captures(m: Machine, function: Value) -> list[Tensor]:
         function = function.inner
     if not isinstance(function, Func):
         return found
-    for part in _free_names(function.node) if function.frame is not None else ():
+    for part in free_names(function.node) if function.frame is not None else ():
         frame = function.frame
         while frame is not None:
             value = frame.names.get(part)
@@ -234,7 +260,8 @@ def captures(m: Machine, function: Value) -> list[Tensor]:
     return found
 
 
-def _free_names(node: Any) -> set[str]:
+def free_names(node: Any) -> set[str]:
+    """The names that a function takes from outside."""
     known = getattr(node, "tenure_free", None)
     if known is None:
         bound = {a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)}
@@ -277,7 +304,8 @@ def after_loop(m: Machine, loop: Loop) -> None:
                 slots.append((one, spot, owner))  # noqa: PERF401
     for one, spot, holder in slots:
         if one.loops and loop.uid in one.loops and autograd.turns_of(one.node, loop.uid) >= {0, 1}:
-            m.held.append(Held("carried", one, holder, spot, loop))
+            outermost = loop is m.loops[0] and not m.conditions
+            m.held.append(Held("carried", one, holder, spot, loop, m.clock if outermost else None))
 
 
 def cached_call(m: Machine, wrapped: Wrapped, args: list[Value], result: Value, node: ast.AST) -> None:

@@ -187,6 +187,8 @@ class Machine:
         if made.graph or fw == "tf":
             above = tuple(p.node for p in parents if p.node is not None)
             made.node = Node(op, spot, above, self.turn())
+            if self.sites:
+                made.node.state["site"] = self.sites[-1]
             if fw == "tf":
                 made.node.state["at"] = self.clock
             elif (thread := self.world.get("thread")) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tenure.check import autograd, effects, keeping
+from tenure.check import autograd, cycles, effects, keeping
 from tenure.check.iteration import parameter
 from tenure.check.keeping import drained
 from tenure.check.machine import Machine
@@ -19,8 +19,6 @@ from tenure.check.values import (
     Value,
     Wrapped,
     best,
-    inside,
-    options,
     tensors,
 )  # fmt: skip
 
@@ -44,38 +42,12 @@ def tensor_attribute_set(m: Machine, owner: Tensor, name: str, value: Value, nod
 def attribute_set(m: Machine, owner: Obj, name: str, value: Value, node: ast.AST) -> None:
     """`object.name = value`."""
     keeping.attribute_kept(m, owner, name, value, node)
-    found = [one for one in options(value) if isinstance(one, Func) and one.bound is owner]
-    if found and owner.family == "torch.Module":
-        m.world.setdefault("cycles", []).append((owner, m.spot(node), "bound method"))
+    cycles.attribute_set(m, owner, value, node)
     if owner.family == "torch.Module" and isinstance(best(value), (Obj, Tensor)) and name in owner.attrs:
         _replaced(m, owner, name, value, node)
     old = best(owner.attrs.get(name, NONE))
     if isinstance(old, (Seq, Map)) and m.calls:
         drained(m, old)
-    other = best(value)
-    if isinstance(other, Obj) and other is not owner and _reaches(other, owner):
-        m.world.setdefault("cycles", []).append((owner, m.spot(node), "object"))
-
-
-def _reaches(start: Obj, goal: Obj) -> bool:
-    """Whether `goal` can be reached from `start`, and tensors or weights are on the way."""
-    seen: set[int] = set()
-    waiting: list[Value] = [start]
-    found = heavy = False
-    while waiting and len(seen) < 60:
-        for one in inside(waiting.pop()):
-            if id(one) in seen:
-                continue
-            seen.add(id(one))
-            found = found or one is goal
-            heavy = (
-                heavy
-                or (isinstance(one, Tensor) and one.fw is not None)
-                or (isinstance(one, Obj) and one.kind.startswith("torch.nn."))
-            )
-            if isinstance(one, Obj):
-                waiting.extend(one.attrs.values())
-    return found and heavy
 
 
 def _replaced(m: Machine, owner: Obj, name: str, value: Value, node: ast.AST) -> None:
@@ -89,6 +61,15 @@ def _replaced(m: Machine, owner: Obj, name: str, value: Value, node: ast.AST) ->
     for optimizer in m.world.get("optimizers", ()):
         owned = {id(x) for top in optimizer.state.get("modules", ()) for x in autograd.parts(top)}
         if id(owner) in owned or id(old) in owned:
+            m.put(optimizer.state, "stale", (m.spot(node), old))
+
+
+def leaf_replaced(m: Machine, old: Tensor, value: Value, node: ast.AST) -> None:
+    """`w = w.detach().requires_grad_()`: an optimizer that was made for the old one goes on with it."""
+    if not (isinstance(value, Tensor) and value.leaf and value is not old):
+        return
+    for optimizer in m.world["optimizers"]:
+        if any(one is old for one in optimizer.state.get("tensors", ())):
             m.put(optimizer.state, "stale", (m.spot(node), old))
 
 

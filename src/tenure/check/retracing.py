@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tenure.check.machine import Machine
-from tenure.check.values import Const, Func, Num, Value, Wrapped, best, tensors
+from tenure.check.values import Const, Func, Num, Tensor, Value, Wrapped, best, inside, tensors
 
 
 def called(m: Machine, wrapped: Wrapped, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> None:
@@ -48,6 +48,37 @@ def _new_each_turn(wrapped: Wrapped) -> bool:
     return made and bool(set(inner.loops) & set(wrapped.loops))  # type: ignore[attr-defined]
 
 
+_SHAPED = {"zeros": 0, "ones": 0, "empty": 0, "full": 0, "eye": 0, "arange": 0, "range": 0, "linspace": 2,
+           "normal": 1, "uniform": 1, "randint": 1, "fill": 0}  # fmt: skip
+_JOINS = frozenset(["concatenate", "concat", "append", "vstack", "hstack"])
+
+
+def sized(framework: str, name: str, args: list[Value], kwargs: dict[str, Value]) -> bool:
+    """Whether an array is made in a size that differs from turn to turn."""
+    last = name.rpartition(".")[2]
+    at = _SHAPED.get(last)
+    if at is None:
+        return False
+    at = 0 if framework == "tf" and at == 1 else at
+    shape = kwargs.get("shape", args[at] if at < len(args) else None)
+    given = args if last in ("arange", "range") and framework != "torch" else [shape] if shape is not None else []
+    # `arange(i, i + 8)` always has 8.
+    varying = [isinstance(best(v), Num) for value in given[:2] for v in inside(value) if getattr(v, "varies", False)]
+    return any(varying) and (last not in ("arange", "range") or len(given) == 1)
+
+
+def grows(m: Machine, node: ast.Assign, value: Value) -> None:
+    """`x = concatenate([x, new])` in a loop: another shape in every turn."""
+    call, target = node.value, node.targets[0]
+    if not (isinstance(call, ast.Call) and call.args and isinstance(target, ast.Name) and isinstance(value, Tensor)):
+        return
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    first = call.args[0]
+    parts = first.elts if isinstance(first, (ast.List, ast.Tuple)) else call.args[:1]
+    if name in _JOINS and any(isinstance(part, ast.Name) and part.id == target.id for part in parts):
+        value.varies = True
+
+
 def _parameters(function: Value) -> list[str]:
     if not isinstance(function, Func):
         return []
@@ -57,6 +88,15 @@ def _parameters(function: Value) -> list[str]:
 def _argument(m: Machine, wrapped: Wrapped, arg: Value, *, static: bool, node: ast.AST) -> None:
     framework = wrapped.options["framework"]
     one = best(arg)
+    if isinstance(one, Tensor) and one.varies and one.fw in ("jax", "tf", "np") and _long(m) and m.world.get("script"):
+        if not wrapped.options.get("relaxed"):
+            m.tell(
+                "retraced",
+                [("use", m.spot(node)), ("birth", one.born)],
+                why="an array of another shape",
+                how=wrapped.options["name"],
+            )
+        return
     counts = static if framework == "jax" else True
     if not counts:
         return

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tenure.check import contexts, effects, imports, keeping
+from tenure.check import contexts, effects, imports, keeping, retracing
 from tenure.check.expressions import evaluate, set_item, truth
 from tenure.check.machine import (
     BROKE,
@@ -76,6 +76,8 @@ def _assign(m: Machine, node: ast.Assign) -> int:
         and isinstance(node.targets[0], ast.Name)
     ):
         keeping.model_aliased(m, value, node)
+    if m.loops:
+        retracing.grows(m, node, value)
     for target in node.targets:
         bind(m, target, value)
     return ON
@@ -93,6 +95,8 @@ def bind(m: Machine, target: ast.expr, value: Value) -> None:
         old = m.frame.names.get(target.id)
         if m.loops and isinstance(old, (Seq, Map)) and old is not value:
             effects.drained(m, old)
+        if isinstance(old, Tensor) and old.leaf and m.world.get("optimizers"):
+            effects.leaf_replaced(m, old, value, target)
         keeping.alias_kept(m, value, m.spot(target))
         if isinstance(value, Obj) and value.kind == "exception":
             keeping.exception_bound(m, value, target)

@@ -72,7 +72,8 @@ def call(m: Machine, name: str, args: list[Value], kwargs: dict[str, Value], nod
     if name.startswith("math."):
         for one in args:
             effects.read_as_number(m, one, node, name)
-        return Num(varies=any(isinstance(a, Num) and a.varies for a in args))
+        rounds = last in ("ceil", "floor", "log2", "log", "trunc")  # to few sizes, as a rule
+        return Num(varies=not rounds and any(isinstance(a, Num) and a.varies for a in args))
     if name.startswith("tenure."):
         return _tenure(m, last, args, kwargs, node)
     if name.startswith(("time.", "os.", "random.", "json.", "logging.", "warnings.", "pathlib.", "sys.")):

@@ -205,6 +205,7 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
     effects.use(m, owner, node)
     inputs = [t for value in (*args, *kwargs.values()) for t in tensors(value)]
     if name.startswith("assign"):
+        place(m, m.tensor("tf", node), [], node)
         return owner
     if name in ("read_value", "value"):
         return m.tensor("tf", node, parents=[owner])

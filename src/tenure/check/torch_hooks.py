@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 
-from tenure.check import autograd, keeping
+from tenure.check import autograd, cycles, keeping
 from tenure.check.machine import Machine
-from tenure.check.values import Func, Obj, Tensor, Value, Wrapped, best
+from tenure.check.values import Obj, Tensor, Value, best
 
 
 def register(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call) -> Value:
@@ -18,32 +18,12 @@ def register(m: Machine, owner: Obj, name: str, args: list[Value], kwargs: dict[
     loop = keeping.outlived(m, owner)
     if loop is not None:
         m.held.append(keeping.Held("handle", handle, owner, m.spot(node), loop))
-    for captured in _objects(function):
+    for captured in cycles.objects(function):
         if any(part is owner for part in autograd.parts(captured)) and captured.family == "torch.Module":
             m.world.setdefault("cycles", []).append((captured, m.spot(node), "hook"))
     if kind == "backward":
         _call(m, function, [owner, m.unknown(node), m.unknown(node)], node, "backward")
     return handle
-
-
-def _objects(function: Value) -> list[Obj]:
-    """The objects that a hook holds."""
-    while isinstance(function, Wrapped):
-        function = function.inner
-    if not isinstance(function, Func):
-        return []
-    found: list[Obj] = []
-    if isinstance(function.bound, Obj):
-        found.append(function.bound)
-    if function.frame is not None:
-        for name in keeping._free_names(function.node):
-            frame = function.frame
-            while frame is not None and name not in frame.names:
-                frame = frame.outer
-            value = best(frame.names[name]) if frame is not None else None
-            if isinstance(value, Obj):
-                found.append(value)
-    return found
 
 
 def run(m: Machine, owner: Obj, args: list[Value], made: Value, node: ast.AST) -> None:

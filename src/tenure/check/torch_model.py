@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Any
 
-from tenure.check import autograd, effects, keeping, torch_hooks
+from tenure.check import autograd, effects, keeping, parts, torch_hooks
 from tenure.check.contexts import tracing
 from tenure.check.machine import Machine, Trace
 from tenure.check.values import (
@@ -212,6 +212,7 @@ def _optimizer(m: Machine, name: str, words: Any, args: list[Value], kwargs: dic
     made.state["modules"] = [
         v.state["of"] for v in inside(params) if isinstance(v, (Seq, Map)) and v.state.get("of") is not None
     ]
+    made.state["tensors"] = [t for t in tensors(params) if t.leaf]
     m.world.setdefault("optimizers", []).append(made)
     return made
 
@@ -313,6 +314,8 @@ def call_object(m: Machine, owner: Obj, args: list[Value], kwargs: dict[str, Val
         else "nothing"
     )
     made = result(m, "torch", inputs, node, last, saves=saves)
+    if len(inputs) == 1:
+        parts.same_rows(made, inputs[0])
     if not weightless and m.grad[-1] == "grad" and not owner.state.get("frozen"):
         made.graph = True
         if (thread := m.world.get("thread")) is not None:
@@ -359,6 +362,8 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
         and not isinstance(owner.state["reset"], keeping.Maybe)
     ):
         m.tell("gradient reset", [("use", m.spot(node)), ("end", owner.state["reset"])], how=name)
+    if (source := owner.state.get("unfilled")) is not None:
+        m.tell("gradient of non-leaf", [("use", m.spot(node)), ("birth", source.born)])
     if name in NUMBERS:
         return Num(varies=owner.varies and name in ("size", "__len__"))
     if name == "data_ptr":
@@ -387,6 +392,8 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
         made = m.tensor("torch", node, op="detach", store=owner.store, graph=False)
         made.view, made.varies = owner.view, owner.varies
         made.trace = owner.trace
+        parts.small_part(made, owner)
+        parts.same_rows(made, owner)
         if name == "detach_":
             owner.graph, owner.node, owner.leaf = False, None, False
             return owner
@@ -394,6 +401,8 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
     if name == "numpy":
         made = m.tensor("np", node, store=owner.store)
         made.view = owner.view
+        parts.small_part(made, owner)
+        parts.same_rows(made, owner)
         return made
     if name.endswith("_") and not name.startswith("_"):
         effects.written(m, owner, node, name, others)
@@ -418,6 +427,9 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
     made.trace = owner.trace or made.trace
     if view:
         made.view = owner.view or name in ("narrow", "select", "diagonal")
+        if name == "narrow":
+            made.state["small"], made.state["base"] = True, owner
+        parts.small_part(made, owner)
         made.flags |= owner.flags & {"param"}
     if name in ("expand", "expand_as"):
         made.flags |= {"expanded"}

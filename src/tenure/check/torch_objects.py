@@ -58,6 +58,9 @@ def _optimizer_method(
                 "parameters replaced",
                 [("use", owner.born), ("escape", stale[0]), ("birth", stale[1].born), ("end", m.spot(node))],
             )
+        zeroed = owner.state.get("zeroed at")
+        if zeroed is not None and m.loops and m.clock - zeroed[0] == 1 and m.world.get("backward in loop"):
+            m.tell("gradient reset before step", [("use", m.spot(node)), ("end", zeroed[1])])
         autograd.stepped(m, owner, m.spot(node))
         m.world.setdefault("step clocks", []).append(m.clock)
         if args and isinstance(best(args[0]), (Func, Wrapped)):
@@ -68,6 +71,7 @@ def _optimizer_method(
     if name == "zero_grad":
         keep = kwargs.get("set_to_none", args[0] if args else None)
         m.world["zeroed"] = True
+        owner.state["zeroed at"] = (m.clock, m.spot(node))
         if not (isinstance(keep, Const) and keep.value is False):
             _grads_reset(m, owner.state.get("modules", []), m.spot(node))
             m.world["grads cleared"] = True
@@ -121,6 +125,8 @@ def _module_method(
     if name in ("to", "cuda", "cpu", "train", "eval", "double", "float", "half", "bfloat16", "requires_grad_", "apply"):
         if name == "requires_grad_" and args and isinstance(args[0], Const) and args[0].value is False:
             owner.state["frozen"] = True
+        if name == "eval":
+            m.world["evaluates"] = True
         return owner
     if name == "zero_grad":
         m.world["zeroed"] = True

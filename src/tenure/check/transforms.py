@@ -44,6 +44,7 @@ def traced(
         "static": _indices(kwargs.get("static_argnums")), "static_names": _names(kwargs.get("static_argnames")),
         "donate": _indices(kwargs.get("donate_argnums")), "donate_names": _names(kwargs.get("donate_argnames")),
     }  # fmt: skip
+    options_["relaxed"] = bool(kwargs.keys() & {"input_signature", "reduce_retracing", "experimental_relax_shapes"})
     asked = [key for key in kwargs if key.startswith("static_")]
     if asked and not options_["static"] and not options_["static_names"]:
         options_["concrete"] = True  # which arguments are static is not written here

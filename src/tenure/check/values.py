@@ -348,6 +348,13 @@ def inside(value: Value, limit: int = 40) -> list[Value]:
     return found
 
 
+def read(container: Value) -> None:
+    """Somebody looks at what is in a container, and in those that are in it."""
+    for one in inside(container):
+        if isinstance(one, (Seq, Map)):
+            one.state["read"] = True
+
+
 def tensors(value: Value) -> list[Tensor]:
     """The tensors in a value, unknown ones among them."""
     return [one for one in inside(value) if type(one) is Tensor]

@@ -77,6 +77,13 @@ def in_source(found: Found) -> Iterator[Finding]:
             reason="zero_grad() sets gradients to None since torch 2.0; the next backward pass makes new ones.",
             fix=Fix("read it before the reset, or use zero_grad(set_to_none=False)", edits=edits),
         )
+    for seen in found.of("gradient reset before step"):
+        yield FAULT.finding(
+            f"the gradients of this step were reset in line {seen.line('end')}, right before it",
+            seen.places(),
+            reason="step() goes by the gradients that backward() left. After zero_grad() there are none.",
+            fix=Fix("call zero_grad() before backward(), or after step()"),
+        )
     for seen in found.of("gradient never reset"):
         yield FAULT.finding(
             "gradients are added up over all turns of this loop: nobody resets them",

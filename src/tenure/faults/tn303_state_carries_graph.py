@@ -78,6 +78,13 @@ def in_source(found: Found) -> Iterator[Finding]:
                 seen.places(),
                 fix=Fix("detach the state between turns: state = state.detach()"),
             )
+    for seen in found.of("retained growing"):
+        if seen.data["state"]:
+            yield FAULT.finding(
+                "a state carries the graphs of all turns into this backward pass, which retain_graph=True keeps",
+                seen.places(),
+                fix=Fix("detach the state between turns, state = state.detach(), and drop retain_graph"),
+            )
     for seen in found.of("state carried"):
         yield FAULT.finding(
             "a state carries the graphs of all turns of the loop",

@@ -56,6 +56,7 @@ def in_run(leak: Leak) -> Finding | None:
 _HELD = {
     "hook": "a hook that refers to it",
     "bound method": "a bound method of its own",
+    "closure": "a function that closes over it",
     "object": "an object that refers back to it",
 }
 

@@ -60,6 +60,12 @@ def in_source(found: Found) -> Iterator[Finding]:
                 seen.places(),
                 fix=Fix("keep a copy: copy.deepcopy(model)"),
             )
+        elif seen.data["how"] == "buffer":
+            yield FAULT.finding(
+                "this keeps one and the same buffer in every turn, and the next turn overwrites it",
+                seen.places(),
+                fix=Fix("keep a copy: .clone() of a tensor, .copy() of an array"),
+            )
         else:
             node = seen.node("birth")
             yield FAULT.finding(
