@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from threading import get_ident
 from typing import Any
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tenure.findings import Finding
 
-_told: list[int] = []  # ids of the last exceptions told: one that passes two hooks is told once
+# The last exceptions told, by id and thread (another one may have the same id when the first is gone): one that passes
+# two hooks is told once.
+_told: list[tuple[int, int]] = []
 
 
 def below(exc: BaseException | None, stream: Any = None) -> Finding | None:
@@ -26,12 +29,13 @@ def below(exc: BaseException | None, stream: Any = None) -> Finding | None:
 
 def look(exc: BaseException | None) -> Finding | None:
     """The explanation of an exception that has not been told yet. Never raises an Exception."""
-    if exc is None or id(exc) in _told or not issubclass(type(exc), Exception):
+    key = id(exc), get_ident()
+    if exc is None or key in _told or not issubclass(type(exc), Exception):
         return None
     from tenure.explain.api import explain
 
     finding = explain(exc)
-    _told.append(id(exc))
+    _told.append(key)
     del _told[:-8]
     return finding
 

@@ -58,12 +58,14 @@ def in_exception(raised: Raised) -> Finding | None:
 def in_run(leak: Leak) -> Finding | None:
     """A state that each step makes of the last one's carries all their graphs."""
     store = growth.stored(leak)
-    if leak.what != "nodes" or leak.is_scalar or store is None or store.uses_itself != "call":
+    if leak.what not in ("nodes", "buffers") or not leak.carries_graph or leak.grows_at is not None:
+        return None
+    if (leak.what == "nodes" and leak.is_scalar) or store is None or store.uses_itself != "call":
         return None
     return growth.told(
         FAULT,
         leak,
-        f"{growth.name(leak)} carries the autograd graph of every step so far ({leak.name})",
+        f"{growth.name(leak)} carries the autograd graph of every step so far: {growth.rate(leak)}",
         growth.edited(leak, ".detach()", "cut the graph between steps"),
         "The new state is made of the old one, so its graph contains the old one's, back to the first step.",
     )

@@ -14,7 +14,8 @@ from tenure.trace.recorder import Recorder
 from tenure.trace.suspects import Look, Suspect
 from tenure.watch import autopsy, holding
 
-_FIRST = 32  # events before the first look
+_FIRST = 24  # events before the first look
+_LEAST_APART = 8  # events between two
 _SPACING = 0.28  # of all events so far, to the next look
 _LEAST = 5  # of one origin, below which nobody looks closer
 _RISES = 3  # looks in a row with more than before, after which holders are searched for
@@ -66,7 +67,7 @@ class Watch:
             self._busy = False
 
     def _wait(self) -> None:
-        self._next = max(_FIRST, int(self._events * _SPACING))
+        self._next = max(_LEAST_APART, int(self._events * _SPACING)) if self._events else _FIRST
         stacks.after(self._next, self._called)
 
     def _called(self) -> None:

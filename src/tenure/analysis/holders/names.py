@@ -120,7 +120,8 @@ def _items(owner: Any) -> list[Any]:
     """The items of a list, tuple or deque, past whatever a subclass overrides."""
     if plain.exactly(owner, (list, tuple)):
         # Not by iterating: `f(*(make() for …))` shows a tuple that is still being filled, and its empty places crash.
-        return gc.get_referents(owner)
+        # The collector is shown the last item first, and no empty places, which come after the filled ones.
+        return gc.get_referents(owner)[::-1]
     kind: Any = next(kind for kind in (list, tuple, deque) if plain.is_a(owner, kind))
     return list(kind.__iter__(owner))
 

@@ -77,7 +77,9 @@ class Leak:
         if self.holder is None:
             return ""
         at = grows_at(self.links)
-        told = Holder(self.holder.kind, self.links[: len(self.links) if at is None else max(1, at)])
+        graph = next((place for place, link in enumerate(self.links) if link.kind in ("autograd", "saved")), None)
+        ends = [place for place in (at, graph) if place is not None]
+        told = Holder(self.holder.kind, self.links[: max(1, min(ends, default=len(self.links)))])
         return told.name
 
     @property

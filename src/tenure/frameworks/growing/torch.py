@@ -89,11 +89,11 @@ class Torch:
     def _graphs(self, live: list[Any], least: int) -> list[Crowd]:
         """The tensor whose graph has nodes of the most steps: nobody trains through so many."""
         best: tuple[int, int, Any] = (0, 0, None)
-        seen: dict[int, int] = {}
+        idle = autograd.idle(live)  # what only a graph holds has no name to tell
         with torch._C.DisableTorchFunction():
             for tensor in live:
-                node = autograd.grad_fn(tensor)
-                if node is not None and id(tensor) not in seen:
+                node = None if id(tensor) in idle else autograd.grad_fn(tensor)
+                if node is not None:
                     steps, nodes = self._span(node)
                     best = max(best, (steps, nodes, tensor), key=lambda found: found[:2])
         steps, nodes, tensor = best
