@@ -319,7 +319,8 @@ def test_stop_restores_everything(trace):
         assert len(callbacks[0]) == 1
         within = state()
     assert state() == before
-    assert not any(now == then for now, then in zip(within, before, strict=True))
+    # Of `execute` TensorFlow itself puts the same in its place, for good, when somebody adds a callback.
+    assert not any(now == then for now, then in zip(within[1:], before[1:], strict=True))
     assert callbacks == [[]]
     go.set()
     worker.join()
