@@ -221,6 +221,7 @@ def _second_time(m: Machine, tensor: Tensor, nodes: list[Node], spot: Spot, *, k
         certain = isinstance(freed, Spot) and (one.saves or (one is own and one.state.get("unknown")))
         if certain:
             carried = _earlier_turn(m, one) and not any(n.state.get("contained") for n in nodes if _earlier_turn(m, n))
+            carried = carried and _is_state(m, tensor.node, nodes)
             site = one.state.get("site") if carried else None
             m.tell(
                 "freed graph", [("use", spot), ("end", freed), ("birth", one.born), ("holder", site)], carried=carried
@@ -235,6 +236,17 @@ def _second_time(m: Machine, tensor: Tensor, nodes: list[Node], spot: Spot, *, k
         if compiled is not None and keeps:
             m.tell("compiled retained", [("use", spot), ("birth", compiled)])
             return
+
+
+def _is_state(m: Machine, root: Node | None, nodes: list[Node]) -> bool:
+    """Whether a state is made anew of the last one in each turn: no sum, and nothing that was made once and kept."""
+    sums = ("add", "sub")
+    if root is not None and root.op in sums and any(p.op in sums and _earlier_turn(m, p) for p in root.parents):
+        return False
+    now = {id(n.born.node) for n in nodes if not _earlier_turn(m, n)}
+    return any(id(n.born.node) in now for n in nodes if _earlier_turn(m, n)) or any(
+        n.state.get("unknown") for n in nodes
+    )
 
 
 def _earlier_turn(m: Machine, node: Node) -> bool:

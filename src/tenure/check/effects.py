@@ -234,7 +234,12 @@ def written(m: Machine, tensor: Tensor, node: ast.AST, how: str, values: list[Te
         )
     if "inference" in tensor.flags and m.grad[-1] != "inference" and tensor.fw == "torch":
         m.tell("inference changed", [("use", m.spot(node)), ("birth", tensor.born)])
-    elif tensor.leaf and m.grad[-1] == "grad" and tensor.fw == "torch" and "data" not in tensor.flags:
+    elif (
+        (tensor.leaf or tensor.state.get("of leaf"))
+        and m.grad[-1] == "grad"
+        and tensor.fw == "torch"
+        and "data" not in tensor.flags
+    ):
         m.tell("leaf changed", [("use", m.spot(node)), ("birth", tensor.born)])
     autograd.written(m, tensor.store, m.spot(node), data="data" in tensor.flags)
     shared_write(m, tensor, node)

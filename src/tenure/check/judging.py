@@ -300,7 +300,8 @@ def _lru(m: Machine, held: Held) -> None:
 
 
 def _cache(m: Machine, held: Held) -> None:
-    if not _drained(held.holder) and m.world.get("script"):
+    many = held.loop is not None and _many_turns(held.loop)
+    if not _drained(held.holder) and m.world.get("script") and many:
         m.tell("cache keeps", [("holder", held.spot), ("birth", held.value.born)], how="dict")
 
 

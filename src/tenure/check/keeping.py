@@ -59,9 +59,11 @@ def stored(m: Machine, container: Seq | Map, key: Value, value: Value, node: ast
     if container.state.get("bounded"):
         return
     expressions(m, node, value)
-    for one in inside(value):
+    whole = best(value)
+    waits = isinstance(whole, Seq) and whole.state.get("yielded")  # it holds its own names, not what it will give
+    for one in [whole] if waits else inside(value):
         if isinstance(one, Tensor):
-            if one.node is not None:
+            if one.node is not None and not (isinstance(container, Map) and isinstance(key, Const)):
                 one.node.state["contained"] = True
             _tensor_stored(m, container, key, one, spot, loop, value)
         elif isinstance(one, Obj):

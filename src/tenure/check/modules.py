@@ -23,7 +23,8 @@ ALONE = re.compile(
 )
 # A file with statements of its own at the top level is a program: it is followed from there.
 PROGRAM = re.compile(
-    rb"^(?:for |while |with |if __name__|[A-Za-z_][\w.]*\(|[A-Za-z_][\w.]* [-+*/@]= |[A-Za-z_][\w, ]* = (?:[a-z_]+\(|[\[{(].*\bfor\b))",
+    rb"^(?:for |while |with |del |if __name__|[A-Za-z_][\w.]*\[[^\]\n]*\] = |[A-Za-z_][\w, ]* = (?:torch|tf|jnp|jax|keras|nn)\.[\w.]+\("
+    rb"|[A-Za-z_][\w.]*\(|[A-Za-z_][\w.]* [-+*/@]= |[A-Za-z_][\w, ]* = (?:[a-z_]+\(|[\[{(].*\bfor\b))",
     re.MULTILINE,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tenure.check.machine import Machine
-from tenure.check.using import use
+from tenure.check.using import read_as_number, use
 from tenure.check.values import NONE, Const, Num, Ref, Seq, Tensor, Value, best
 
 _FEW_ROWS = 4
@@ -22,14 +22,19 @@ def index(m: Machine, owner: Tensor, key: Value, node: ast.AST) -> Value:
     parts = best(key).items if isinstance(best(key), Seq) else [key]  # type: ignore[attr-defined]
     advanced = any(isinstance(best(p), (Tensor, Seq)) for p in parts)
     kinds = [best(p) for p in parts]
+    changed = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "at"
+    for one in kinds if owner.fw == "jax" and not changed else ():
+        if isinstance(one, Tensor) and one.state.get("mask"):
+            read_as_number(m, one, node, "a boolean index")
     sliced = any((isinstance(k, Ref) and k.name == "slice") or isinstance(k, (Const, Num)) for k in kinds)
     part = sliced and not advanced
     made = m.tensor(owner.fw, node, op="index", parents=[owner], store=owner.store if part else None, view=part)
     made.trace = owner.trace or made.trace
     made.place = owner.place
     made.flags = owner.flags & {"inference", "worker", "keras"}
-    made.varies = made.varies or any(k is GROWING for k in kinds)
+    made.varies = made.varies or (not changed and any(k is GROWING for k in kinds))
     made.state["base"] = owner
+    made.state["of leaf"] = part and m.grad[-1] == "grad" and (owner.leaf or owner.state.get("of leaf"))
     made.state["small"] = part and isinstance(node, ast.Subscript) and (_is_small(node.slice) or _is_row(owner, kinds))
     small_part(made, owner)
     return made

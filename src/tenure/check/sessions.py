@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenure.check.machine import Machine
-from tenure.check.values import NONE, Const, Maybe, Num, Obj, Seq, Spot, Tensor, Value, best, inside, tensors
+from tenure.check.values import NONE, Const, Map, Maybe, Num, Obj, Seq, Spot, Tensor, Value, best, inside, tensors
 
 
 def _current(m: Machine) -> Any:
@@ -146,6 +146,8 @@ def evaluated(m: Machine, owner: Tensor, args: list[Value], kwargs: dict[str, Va
     session = best(kwargs.get("session", args[1] if len(args) > 1 else NONE))
     if isinstance(session, Obj):
         run(m, session, [owner, *args[:1]], node)
+    elif owner.place is None and owner.trace is None and not m.traces and not owner.flags and _is_eager(m):
+        m.tell("eager in session", [("use", m.spot(node)), ("birth", owner.born)])
     elif (
         owner.place is not None
         and not m.world.get("sessions")
@@ -164,6 +166,12 @@ def evaluated(m: Machine, owner: Tensor, args: list[Value], kwargs: dict[str, Va
     elif m.world.get("sessions"):
         run(m, m.world["sessions"][-1], [owner, *args[:1]], node)
     return m.tensor("np", node)
+
+
+def _is_eager(m: Machine) -> bool:
+    """Whether this surely runs at once: a program for TensorFlow 2 that never turns that off."""
+    mode = m.world.get("graph_mode") or m.world.get("sessions")
+    return bool(m.world.get("script") and m.world.get("tf imported as v2", True) and not mode)
 
 
 def _is_open(value: Value) -> bool:
@@ -203,7 +211,10 @@ def _fetch(m: Machine, session: Obj, one: Tensor, node: ast.AST) -> None:
     home = session.state.get("graph") or session.state.get("home")
     if one.place is None:
         if (
-            home in (None, m.world.get("implicit graph"))
+            (
+                home in (None, m.world.get("implicit graph"))
+                or (session.state.get("graph") is not None and not one.flags)
+            )
             and not m.traces
             and one.fw == "tf"
             and "keras" not in one.flags
@@ -222,6 +233,15 @@ def _fetch(m: Machine, session: Obj, one: Tensor, node: ast.AST) -> None:
             [("use", m.spot(node)), ("birth", one.born), ("end", m.world.get("reset") if dead else None)],
             reset=dead,
         )
+
+
+def _feed(m: Machine, session: Obj, feeds: Value, node: ast.AST) -> None:
+    """What is fed must be plain: an array, a number."""
+    if not isinstance(feeds, Map) or m.traces or m.world.get("graph_mode"):
+        return
+    for one in feeds.attrs.values():
+        if isinstance(one, Tensor) and one.fw == "tf" and one.place is None and one.trace is None and not one.flags:
+            _eager(m, session, one.born, node)
 
 
 def _eager(m: Machine, session: Obj, born: Spot, node: ast.AST) -> None:
@@ -256,6 +276,7 @@ def object_method(
         if name == "run":
             given = list(args) or [kwargs.get("fetches", NONE)]
             run(m, owner, given, node)
+            _feed(m, owner, best(kwargs.get("feed_dict", args[1] if len(args) > 1 else NONE)), node)
             return _fetched(m, best(given[0]), node)
         if name == "close":
             m.put(owner.state, "closed", m.spot(node))
@@ -283,6 +304,9 @@ def object_method(
         if name == "reuse_variables":
             owner.state["reuse"] = "yes"
         return NONE
+    saves = owner.kind.endswith("Saver") and name in ("save", "restore") and bool(args)
+    if saves and isinstance(session := best(args[0]), Obj) and isinstance(session.state.get("closed"), Spot):
+        m.tell("closed session", [("use", m.spot(node)), ("end", session.state["closed"]), ("birth", session.born)])
     if owner.kind.endswith("Saver") and name == "restore" and args and isinstance(best(args[0]), Obj):
         best(args[0]).state["restored"] = True  # type: ignore[attr-defined]
         return NONE

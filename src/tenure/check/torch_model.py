@@ -213,6 +213,9 @@ def _optimizer(m: Machine, name: str, words: Any, args: list[Value], kwargs: dic
         v.state["of"] for v in inside(params) if isinstance(v, (Seq, Map)) and v.state.get("of") is not None
     ]
     made.state["tensors"] = [t for t in tensors(params) if t.leaf]
+    for one in tensors(params):
+        if one.fw == "torch" and one.graph and not one.leaf:
+            m.tell("gradient of non-leaf", [("use", m.spot(node)), ("birth", one.born)])
     m.world.setdefault("optimizers", []).append(made)
     return made
 
@@ -371,6 +374,8 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
     if name == "requires_grad_":
         off = args and isinstance(args[0], Const) and args[0].value is False
         owner.fw = "torch"
+        if not off and "inference" in owner.flags and m.grad[-1] != "inference":
+            m.tell("inference changed", [("use", m.spot(node)), ("birth", owner.born)])
         if not off and not owner.graph:
             owner.leaf = True
             owner.state["asked"] = m.spot(node)
@@ -429,8 +434,9 @@ def method(m: Machine, owner: Tensor, name: str, args: list[Value], kwargs: dict
         made.view = owner.view or name in ("narrow", "select", "diagonal")
         if name == "narrow":
             made.state["small"], made.state["base"] = True, owner
-        parts.small_part(made, owner)
         made.flags |= owner.flags & {"param"}
+        parts.small_part(made, owner)
+        made.state["of leaf"] = m.grad[-1] == "grad" and (owner.leaf or owner.state.get("of leaf"))
     if name in ("expand", "expand_as"):
         made.flags |= {"expanded"}
         made.store.state["expanded"] = made.born

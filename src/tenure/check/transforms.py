@@ -133,11 +133,15 @@ def call_traced(m: Machine, wrapped: Wrapped, args: list[Value], kwargs: dict[st
         m.world.setdefault("temporary functions", []).append((*orphan, m.spot(node)))
     shift = 1 if isinstance(inner, Func) and inner.bound is not None and o.get("unbound") else 0
     names = _parameters(inner)
-    for index, arg in enumerate(args):
+    for arg in args:
         _use_argument(m, arg, node)
+    for index, arg in enumerate(args):
         at = index + shift
         if at in o["donate"] or (at < len(names) and names[at] in o["donate_names"]):
             effects.donated(m, arg, node)
+            for other in args[:index] + args[index + 1 :]:
+                if isinstance(arg, Tensor) and other is arg:
+                    _use_argument(m, other, node)
     for name, arg in kwargs.items():
         _use_argument(m, arg, node)
         if name in o["donate_names"]:

@@ -103,6 +103,7 @@ def read_as_number(m: Machine, value: Value, node: ast.AST, how: str) -> None:
     for one in options(value):
         if isinstance(one, Tensor):
             use(m, one, node)
+            _keras_read(m, one, node, how)
     found = _symbolic(m, value)
     if found is not None and not m.conditions_on_tracing():
         trace: Trace = found.trace
@@ -115,8 +116,15 @@ def read_as_number(m: Machine, value: Value, node: ast.AST, how: str) -> None:
         )
 
 
+def _keras_read(m: Machine, one: Tensor, node: ast.AST, how: str) -> None:
+    if "keras" in one.flags and m.world.get("script") and not m.traces:
+        m.tell("keras symbolic", [("use", m.spot(node)), ("birth", one.born)], how=how)
+
+
 def read_as_bool(m: Machine, value: Value, node: ast.AST) -> None:
     """`if x:`."""
+    if isinstance(value, Tensor):
+        _keras_read(m, value, node, "if")
     found = _symbolic(m, value)
     if found is not None and found.fw == "jax" and "assumed" not in found.flags and not m.conditions_on_tracing():
         m.tell(
@@ -145,6 +153,8 @@ def compared(m: Machine, values: list[Value], node: ast.AST) -> Value:
         return Num()
     made = m.tensor(known[0].fw or "torch", node, parents=known, graph=False)
     made.trace = next((one.trace for one in known if one.trace is not None), made.trace)
+    made.flags |= {"keras"} if any("keras" in one.flags for one in known) else frozenset()
+    made.state["mask"] = True
     return made
 
 
