@@ -140,7 +140,10 @@ def written(m: Machine, store: Storage, spot: Spot, *, data: bool = False) -> No
 def stepped(m: Machine, optimizer: Obj, spot: Spot) -> None:
     """`optimizer.step()` changes weights in place."""
     owned = optimizer.state.get("modules") or []
-    reach = {id(x) for owner in owned for x in parts(owner)}
+    modules = [x for owner in owned for x in parts(owner)]
+    reach = {id(x) for x in modules}
+    for weight in (w for x in modules for w in x.attrs.values() if isinstance(w, Tensor) and w.leaf):
+        weight.store.state.update({"written": spot, "written at": m.clock, "written in": m.loop_ids})
     for node, module in m.world.get("weighted", ()):
         if id(module) in reach and node.state.get("freed") is None and node.state.get("spoiled") is None:
             m.put(node.state, "spoiled", spot)

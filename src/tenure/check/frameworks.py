@@ -126,6 +126,9 @@ def _tensor(
         if fw == "tf" and "keras" in one.flags:
             m.tell("keras symbolic", [("use", m.spot(node)), ("birth", one.born)], how=name)
     last = name.rpartition(".")[2]
+    if fw == "torch" and isinstance(into := best(kwargs.get("out", NONE)), Tensor):
+        effects.written(m, into, node, f"{last}(out=…)", [])
+        return into
     if fw == "jax" and last in ("zeros", "ones", "empty", "full", "eye", "arange") and args:
         for part in inside(args[0]):
             effects.read_as_number(m, part, node, f"the shape of jnp.{last}")
