@@ -167,6 +167,7 @@ def _if(m: Machine, node: ast.If) -> int:
             m.ifs -= 1
     refined = _refinement(m, node.test)
     gradient = _gradient_test(m, node.test)
+    _limit(m, node.test)
 
     def then() -> int:
         if refined:
@@ -186,6 +187,22 @@ def _if(m: Machine, node: ast.If) -> int:
         return m.branches([then, otherwise])
     finally:
         m.world["guards"].pop()
+
+
+def _limit(m: Machine, test: ast.expr) -> None:
+    """`if len(first) < 12:` is how people keep a list short: it is taken for one that does not grow for ever."""
+    for part in test.values if isinstance(test, ast.BoolOp) else [test]:
+        if not (isinstance(part, ast.Compare) and isinstance(part.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE))):
+            continue
+        call, other = part.left, part.comparators[0]
+        if isinstance(call, ast.Constant):
+            call, other = other, call
+        if isinstance(other, ast.Constant) and other.value in (0, 1):
+            continue  # whether there is anything at all
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "len" and call.args:
+            container = best(evaluate(m, call.args[0]))
+            if isinstance(container, (Seq, Map)):
+                m.put(container.state, "bounded", True)
 
 
 def _refinement(m: Machine, test: ast.expr) -> tuple[str, Value, Value] | None:
