@@ -36,8 +36,6 @@ class Suspect:
     looks: list[Look] = field(default_factory=list)
     holders: list[Holder] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
-    total: int = 0  # looks that were taken at the process, also before there was anything to see
-    began: int = 0  # events before the first of them
 
 
 def tell(folder: Path, suspects: list[Suspect]) -> None:

@@ -15,16 +15,11 @@ from tenure.watch import holding
 
 _PARTS = 10
 _SEARCHED = 4  # of those, whose holders are searched for
-_MOST = 5  # times in one process: a program may go on and run out again and again
 _SECONDS = 5.0
-_taken: dict[int, int] = {}
 
 
 def take(recorder: Recorder, growing: Sequence[Growing], why: str, wanted: int | None) -> None:
     """Look, and keep what was seen with the trace."""
-    count = _taken[id(recorder)] = _taken.get(id(recorder), 0) + 1
-    if count > _MOST:
-        return
     crowds = [(crowd, each) for each in growing for crowd in each.crowds(1) if crowd.what == "buffers"]
     crowds.sort(key=lambda pair: -pair[0].nbytes)
     alive = sum(crowd.nbytes for crowd, _ in crowds)

@@ -25,6 +25,7 @@ _AT_ONCE = 3  # searches in one look
 _FREE = 2.0  # seconds that searches may take in any case
 _SHARE = 0.02  # of the run's time that they may take beyond
 _AGAIN = 3  # times as many as at the last search make it worth another
+_AUTOPSIES = 5  # in one process: a program may go on and run out again and again
 
 
 class Watch:
@@ -40,6 +41,7 @@ class Watch:
         self._pid = os.getpid()
         self._known: dict[tuple[str, ...], _Known] = {}
         self._events = self._next = self._looks = self._step = self._at_step = 0
+        self._autopsies = 0
         self._spent = 0.0
         self._busy = False
 
@@ -56,9 +58,10 @@ class Watch:
 
     def _out_of_memory(self, why: str, wanted: int | None = None) -> None:
         """Note what is alive, before the error reaches the program, which may make room or end."""
-        if self._busy or self._recorder.failure:
+        if self._busy or self._recorder.failure or self._autopsies >= _AUTOPSIES:
             return
         self._busy = True
+        self._autopsies += 1
         try:
             autopsy.take(self._recorder, list(self._growing.values()), why, wanted)
         except Exception as error:  # noqa: BLE001
@@ -106,8 +109,6 @@ class Watch:
         found = [
             known.suspect for known in self._known.values() if known.searched or known.suspect.what in _HELD_BY_NONE
         ]
-        for suspect in found:
-            suspect.total = self._looks
         try:
             suspects.tell(self._recorder.folder, found)
         except OSError as error:

@@ -139,20 +139,33 @@ def _used_later(trace: Recorded, grown: Iterable[Suspect]) -> set[str]:
     }
     if not asked:
         return set()
-    rows = trace.sql("select stack, born, last_use, ended from buffers where stack is not null").to_pylist()
-    found: dict[str, list[dict[str, object]]] = {}
-    for row in rows:
-        place = "\n".join(dict.fromkeys(str(row["stack"]).split("\n")))
-        if place in asked:
-            found.setdefault(place, []).append(row)
-    return {place for place, members in found.items() if _was_bulk_used(members)}
+    # By stacks first, and then only the buffers of those: a long run has many others.
+    born = trace.sql("select distinct stack from events where event = 'birth' and stack is not null").to_pylist()
+    places = {text: "\n".join(dict.fromkeys(text.split("\n"))) for text in (row["stack"] for row in born)}
+    wanted = [text for text, place in places.items() if place in asked]
+    if not wanted:
+        return set()
+    quoted = ", ".join("'" + text.replace("'", "''") + "'" for text in wanted)
+    kept: dict[str, int] = {}
+    late: dict[str, int] = {}
+    for row in trace.sql(_KEPT.format(quoted)).to_pylist():
+        place = places[row["stack"]]
+        kept[place] = kept.get(place, 0) + row["kept"]
+        late[place] = late.get(place, 0) + row["late"]
+    return {place for place, count in kept.items() if late[place] > count / 2}
 
 
-def _was_bulk_used(members: Sequence[dict[str, object]]) -> bool:
-    last = max(row["born"] for row in members)  # type: ignore[type-var]
-    kept = [row for row in members if row["ended"] is None or row["ended"] > last]  # type: ignore[operator]
-    late = [row for row in kept if row["last_use"] is not None and row["last_use"] > last]  # type: ignore[operator]
-    return len(late) > len(kept) / 2
+# Of each stack: how many lived past the birth of the last, and how many of these were used after it.
+_KEPT = """
+    with born as (select process, buffer, stack, time from events where event = 'birth' and stack in ({})),
+    lasts as (select stack, max(time) as last from born group by stack),
+    lives as (
+        select process, buffer, any_value(born.stack) as stack,
+            max(events.time) filter (event = 'end') as ended, max(events.last_use) as used
+        from born join events using (process, buffer) group by process, buffer
+    )
+    select stack, count(*) as kept, count(*) filter (used > last) as late
+    from lives join lasts using (stack) where ended is null or ended > last group by stack"""
 
 
 def _graph(suspect: Suspect) -> bool:
