@@ -78,10 +78,17 @@ uint32_t insert(PyThreadState *tstate, uint64_t hash, bool has_gil) {
 std::atomic<int64_t> left{INT64_MAX};
 PyObject *called = nullptr;
 
+// Inside of a compiled function torch.compile stands in the evaluation of frames, and would compile ours: not these.
 int call(void *) {
+    PyInterpreterState *interpreter = PyInterpreterState_Get();
+    _PyFrameEvalFunction theirs = _PyInterpreterState_GetEvalFrameFunc(interpreter);
+    bool stands_in = theirs != _PyEval_EvalFrameDefault;
+    if (stands_in) _PyInterpreterState_SetEvalFrameFunc(interpreter, _PyEval_EvalFrameDefault);
     PyObject *done = called ? PyObject_CallNoArgs(called) : nullptr;
     if (called && !done) PyErr_WriteUnraisable(called);
     Py_XDECREF(done);
+    if (stands_in && _PyInterpreterState_GetEvalFrameFunc(interpreter) == _PyEval_EvalFrameDefault)
+        _PyInterpreterState_SetEvalFrameFunc(interpreter, theirs);
     return 0;
 }
 

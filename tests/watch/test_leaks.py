@@ -131,3 +131,22 @@ def test_a_trace_of_a_block_tells_its_leaks(tmp_path):
     (leak,) = trace.leaks()
     assert (leak.container, leak.carries_graph, leak.count > 40) == ("kept", True, True)
     assert [finding.code for finding in trace.findings() if finding.severity != "advice"] == ["TN301"]
+
+
+COMPILED = """
+import torch
+@torch.compile(backend=lambda graph, inputs: graph.forward)
+def f(x):
+    print(end="")  # a graph break: what follows is compiled by itself
+    return (x * 1.01).sum()
+for _ in range(300): f(torch.ones(10)).item()
+print(torch._dynamo.utils.counters["frames"]["total"])
+"""
+
+
+def test_the_watch_is_not_compiled(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(COMPILED)
+    plain = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "tenure", "run", "--quiet", "-o", str(tmp_path / "t"), str(script)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == plain.stdout
