@@ -16,6 +16,7 @@ PUBLIC = {
     "scope", "keep", "adopt", "carry", "dispose", "remains", "holders", "info", "memory", "own",
     "trace", "step", "mark", "load", "Trace",
     "explain", "install", "uninstall",
+    "Store", "NameMissing", "NameTaken", "SessionClosed", "StoreError",
     "TenureError", "TensorReleased", "ScopeError", "CapExceeded", "TraceError", "Unsupported",
     "Owned", "Scope", "Holder", "Link", "Memory", "Remains", "Remnant", "Site", "TensorInfo", "Usage",
 }  # fmt: skip
@@ -48,6 +49,7 @@ LAYERS = {
     },  # but holders/, which lifetime uses, looks at none of these two
     "lifetime": {"model", "errors", "native", "sites", "frameworks", "analysis"},
     "trace": {"model", "errors", "findings", "native", "sites", "stacks", "frameworks", "lifetime"},
+    "sharing": {"model", "errors", "findings", "faults", "sites", "frameworks", "lifetime"},
     "watch": {"model", "stacks", "frameworks", "analysis", "lifetime", "trace"},
     "check": {"model", "errors", "findings", "faults"},
     "explain": {"model", "errors", "findings", "faults", "sites", "frames", "frameworks", "trace", "views"},
@@ -65,6 +67,7 @@ LAYERS = {
         "trace",
         "traces",
         "analysis",
+        "sharing",
         "check",
         "explain",
         "views",

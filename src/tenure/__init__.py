@@ -7,7 +7,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tenure.errors import CapExceeded as CapExceeded
+    from tenure.errors import NameMissing as NameMissing
+    from tenure.errors import NameTaken as NameTaken
     from tenure.errors import ScopeError as ScopeError
+    from tenure.errors import SessionClosed as SessionClosed
+    from tenure.errors import StoreError as StoreError
     from tenure.errors import TensorReleased as TensorReleased
     from tenure.errors import TenureError as TenureError
     from tenure.errors import TraceError as TraceError
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from tenure.model import Site as Site
     from tenure.model import TensorInfo as TensorInfo
     from tenure.model import Usage as Usage
+    from tenure.sharing.store import Store as Store
     from tenure.trace.api import mark as mark
     from tenure.trace.api import step as step
     from tenure.trace.api import trace as trace
@@ -45,7 +50,18 @@ __version__ = "0.1.0"
 
 # The same list once more, read when a name is first asked for: `import tenure` must cost next to nothing.
 _HOMES = {
-    "errors": ("CapExceeded", "ScopeError", "TensorReleased", "TenureError", "TraceError", "Unsupported"),
+    "errors": (
+        "CapExceeded",
+        "NameMissing",
+        "NameTaken",
+        "ScopeError",
+        "SessionClosed",
+        "StoreError",
+        "TensorReleased",
+        "TenureError",
+        "TraceError",
+        "Unsupported",
+    ),
     "explain.api": ("explain",),
     "explain.hook": ("install", "uninstall"),
     "lifetime.dispose": ("dispose", "remains"),
@@ -53,6 +69,7 @@ _HOMES = {
     "lifetime.own": ("Owned", "own"),
     "lifetime.scope": ("Scope", "adopt", "carry", "keep", "scope"),
     "model": ("Holder", "Link", "Memory", "Remains", "Remnant", "Site", "TensorInfo", "Usage"),
+    "sharing.store": ("Store",),
     "trace.api": ("mark", "step", "trace"),
     "traces": ("Trace", "load"),
 }

@@ -73,3 +73,21 @@ def _place(site: Site | None) -> str:
     if site is None:
         return "place unknown (tenure sees births inside its scopes)"
     return f"{site}" + (f":  {site.text}" if site.text else "")
+
+
+class StoreError(TenureError, RuntimeError):
+    """A store cannot do what was asked: which one, which name, and why."""
+
+
+class NameTaken(StoreError, ValueError):
+    """A name was to be created, and exists."""
+
+
+class NameMissing(StoreError, KeyError):
+    """A name was to be found, and there is none."""
+
+    __str__ = Exception.__str__  # KeyError shows its argument's repr, which is no sentence
+
+
+class SessionClosed(TenureError, RuntimeError):
+    """A session was used after its end."""

@@ -1,0 +1,232 @@
+"""Named tensors that outlive scopes: in memory, in files, on a Ray cluster. `Store` is the face of all three."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import warnings
+import weakref
+from collections.abc import Iterator, MutableMapping
+from typing import Any, cast
+
+from tenure.errors import NameMissing, StoreError
+from tenure.model import Remains, size
+from tenure.sharing.store.base import Backend, Doer, Entry, Missing, Reading
+from tenure.sharing.store.names import checked
+
+# One kind of URL is one module here with a function `connect(rest, url)`.
+KINDS = ("memory", "file", "ray")
+
+
+class CopyWarning(UserWarning):
+    """A tensor was copied on its way out of a store, because it was asked for as another framework's."""
+
+
+class Store(MutableMapping[str, Any]):
+    """Named tensors that outlive scopes, reachable from other functions, threads, processes and machines.
+
+    `url` says where they lie: "memory:" (this process; "memory:NAME" is one store for all who say that name),
+    "file:PATH" (a folder, shared between processes and kept), "ray:NAMESPACE" (the object store of a Ray cluster).
+    Names are words joined by slashes: `encoder/w`.
+
+    Example:
+        store = tenure.Store("memory:")
+        store["encoder/w"] = weight
+        store.get("encoder/w", like="jax")
+    """
+
+    def __init__(self, url: str = "memory:") -> None:
+        self._backend = _connect(url)
+        self._prefix = ""
+
+    @property
+    def url(self) -> str:
+        """Where the tensors lie."""
+        return self._backend.url
+
+    def __getitem__(self, name: str) -> Any:
+        return self.read(name).value
+
+    def __setitem__(self, name: str, tensor: Any) -> None:
+        self._backend.put(self._whole(name), tensor, Doer.here(), None)
+
+    def __delitem__(self, name: str) -> None:
+        self.delete(name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._backend.entry(self._whole(name)) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        start = len(self._prefix)
+        return iter([name[start:] for name in self._backend.names() if name.startswith(self._prefix)])
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        inside = f" under {self._prefix!r}" if self._prefix else ""
+        return f"<Store {self.url}{inside}: {len(self)} names>"
+
+    def get(self, name: str, default: Any = None, *, like: str | None = None) -> Any:
+        """The tensor of a name, or `default`; with `like` as that framework's ("torch", "jax", "tensorflow", "numpy").
+
+        Frameworks share the bytes by DLPack where they can; where not, a `CopyWarning` says that there are two now, and why.
+        """
+        try:
+            reading = self.read(name, like=like)
+        except NameMissing:
+            return default
+        if reading.copied and like is not None:
+            warnings.warn(f"{name!r} was copied: {reading.why}", CopyWarning, stacklevel=2)
+        return reading.value
+
+    def read(self, name: str, *, like: str | None = None) -> Reading:
+        """The tensor of a name with its version, and whether its bytes were copied."""
+        whole = self._whole(name)
+        try:
+            return self._backend.get(whole, like)
+        except Missing:
+            raise self._missing(whole) from None
+
+    def put(self, name: str, tensor: Any, *, expect: int | None = None) -> int:
+        """Set a name, and say its new version.
+
+        With `expect`, only if nobody set it since that version was read (0: if there is none): else `StoreError` says
+        who did, and nothing is changed.
+        """
+        return self._backend.put(self._whole(name), tensor, Doer.here(), expect)
+
+    def version(self, name: str) -> int:
+        """The version of a name, 0 if there is none. It rises with every put, and never comes again."""
+        entry = self._backend.entry(self._whole(name))
+        return entry.version if entry else 0
+
+    def entry(self, name: str) -> Entry:
+        """What is known of a name without reading it: shape, dtype, bytes, version, and who put it."""
+        whole = self._whole(name)
+        entry = self._backend.entry(whole)
+        if entry is None:
+            raise self._missing(whole)
+        return entry
+
+    def delete(self, name: str, *, wait: float = 0) -> Remains:
+        """End a name and say what remains of its bytes, and who holds them.
+
+        A name that is leased is not deleted: after `wait` seconds, `StoreError` names the leaseholders.
+        """
+        whole = self._whole(name)
+        try:
+            return self._backend.delete(whole, Doer.here(), wait)
+        except Missing:
+            raise self._missing(whole) from None
+
+    def lease(self, name: str) -> Lease:
+        """A promise that the name stays while it is used: `with store.lease("w") as w:`."""
+        whole = self._whole(name)
+        try:
+            reading, token = self._backend.lease(whole, Doer.here())
+        except Missing:
+            raise self._missing(whole) from None
+        return Lease(self._backend, whole, reading, token)
+
+    def leases(self, name: str) -> list[Doer]:
+        """Who leases this name now."""
+        return self._backend.leases(self._whole(name))
+
+    def scope(self, prefix: str) -> Store:
+        """The names below a prefix, as a store of their own: `store.scope("encoder")["w"]` is `store["encoder/w"]`."""
+        below = Store.__new__(Store)
+        below._backend = self._backend
+        below._prefix = self._whole(prefix.removesuffix("/")) + "/"
+        return below
+
+    def close(self) -> None:
+        """Let go of files and connections. Tensors that were read stay good; the store cannot be used again."""
+        self._backend.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _whole(self, name: str) -> str:
+        return checked(self._prefix + name if isinstance(name, str) else name)
+
+    def _missing(self, name: str) -> NameMissing:
+        return missing(self._backend, name)
+
+
+class Lease:
+    """A promise that a name of a store stays: until `release()`, the end of the `with` block, or of the lease itself."""
+
+    def __init__(self, backend: Backend, name: str, reading: Reading, token: str) -> None:
+        self.name = name
+        self.reading = reading
+        self._finalizer = weakref.finalize(self, backend.release, name, token)
+
+    @property
+    def value(self) -> Any:
+        """The tensor."""
+        return self.reading.value
+
+    @property
+    def active(self) -> bool:
+        """Whether the promise still holds."""
+        return self._finalizer.alive
+
+    def release(self) -> None:
+        """End the promise; a second time does nothing."""
+        self._finalizer()
+
+    def __enter__(self) -> Any:
+        return self.value
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+
+def missing(backend: Backend, name: str) -> NameMissing:
+    """The error for a name that is not there: who deleted it, and what there is instead."""
+    lines = [f"{backend.url} has no tensor named {name!r}"]
+    grave = backend.grave(name)
+    if grave is not None:
+        lines.append(f"  deleted: {grave.by}")
+    names = backend.names()
+    near = difflib.get_close_matches(name, names, 3, 0.6) or [one for one in names if one.endswith(f"/{name}")][:3]
+    if near:
+        lines.append(f"  nearest: {', '.join(map(repr, near))}")
+    elif not names:
+        lines.append("  it has no names at all")
+    lines.append(f"  fix:     put it first (store[{name!r}] = x), or ask with store.get({name!r}), which gives None")
+    return NameMissing("\n".join(lines))
+
+
+def conflict(backend: Backend, name: str, expect: int, entry: Entry | None) -> StoreError:
+    """The error for a put that came too late: what is there now, and who put it."""
+    now = f"is at version {entry.version}, put by {entry.put}" if entry else "is not there"
+    wanted = f"version {expect} was expected" if expect else "was to be created"
+    return StoreError(f"{backend.url}: {name!r} {wanted}, but {now}; nothing was changed. Read it again, and retry")
+
+
+def leased(backend: Backend, name: str, holders: list[Doer]) -> StoreError:
+    """The error for deleting what somebody uses: by whom."""
+    lines = [f"{backend.url}: {name!r} is in use and was not deleted"]
+    lines += [f"  leased: {holder}" for holder in holders]
+    lines.append(f"  fix:    release those leases, or wait for them: store.delete({name!r}, wait=seconds)")
+    return StoreError("\n".join(lines))
+
+
+def described(entry: Entry) -> str:
+    """An entry in one line, as lists show it."""
+    sizes = ", ".join(map(str, entry.shape))
+    return f"{entry.name}  {entry.framework} {entry.dtype}[{sizes}]  {size(entry.nbytes)}  version {entry.version}"
+
+
+def _connect(url: str) -> Backend:
+    kind, colon, rest = url.partition(":") if isinstance(url, str) else ("", "", "")
+    if not colon or kind not in KINDS:
+        told = ", ".join(f'"{one}:…"' for one in KINDS)
+        raise StoreError(f"{url!r} is no store: the URL begins with one of {told}")
+    module = importlib.import_module(f"tenure.sharing.store.{kind}")
+    return cast("Backend", module.connect(rest, url))
