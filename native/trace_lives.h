@@ -84,7 +84,7 @@ class Living {
 };
 
 struct Bin {
-    int64_t index, most, last;
+    int64_t index, most, last, when;  // `when` it was at its most
 };
 
 // The bytes alive over time, by device. Changes come nearly in order: they wait until nothing earlier can come.
@@ -136,11 +136,11 @@ class Curve {
         auto &all = bins[device];
         int64_t index = time >> shift;
         if (!all.empty() && all.back().index == index) {
-            all.back().most = std::max(all.back().most, now);
+            if (now > all.back().most) all.back().most = now, all.back().when = time;
             all.back().last = now;
             return;
         }
-        all.push_back({index, now, now});
+        all.push_back({index, now, now, time});
         if (all.size() > limit_) coarsen();
     }
 
@@ -152,7 +152,7 @@ class Curve {
             for (Bin bin : all) {
                 bin.index >>= 1;
                 if (kept && all[kept - 1].index == bin.index) {
-                    all[kept - 1].most = std::max(all[kept - 1].most, bin.most);
+                    if (bin.most > all[kept - 1].most) all[kept - 1].most = bin.most, all[kept - 1].when = bin.when;
                     all[kept - 1].last = bin.last;
                 } else {
                     all[kept++] = bin;

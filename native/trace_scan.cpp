@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include "trace_lives.h"
+#include "trace_layers.h"
 
 #include <memory>
 
@@ -42,6 +43,8 @@ class Scan {
     std::vector<Living> living;
     std::vector<Site> sites;
     std::vector<Long> longs;
+    std::vector<Long> ended;  // since they were last asked for, if that is wanted
+    bool collecting = false;
     Growth growth;
     int64_t first = kNever, last = INT64_MIN, births = 0, bytes = 0;
     std::vector<std::vector<int64_t>> steps;  // when they were done, by process
@@ -85,6 +88,15 @@ class Scan {
     void settle(uint32_t process, int64_t own, int64_t until) {
         if (process < each.size() && each[process]) each[process]->settle(own);
         all.settle(until);
+    }
+
+    // Those who were alive when a scan begins in the middle.
+    void restore(uint32_t process, const Life *lives, size_t count) {
+        if (living.size() <= process) living.resize(process + 1);
+        for (size_t at = 0; at < count; at++) {
+            living[process].add(lives[at].buffer) = lives[at];
+            if (until_ == kNever && lives[at].bytes) all.add(lives[at].born, lives[at].bytes, lives[at].device);
+        }
     }
 
     void finish() {
@@ -135,6 +147,7 @@ class Scan {
         }
         life.ended = time;
         if (batch.number - life.batch >= kLong) longs.push_back({life, batch.process});
+        if (collecting) ended.push_back({life, batch.process});
         if (life.site >= 0) {
             Site &site = sites[static_cast<size_t>(life.site)];
             site.count--, site.alive -= life.bytes;

@@ -151,25 +151,33 @@ PyObject *py_restore(PyObject *, PyObject *args) {
     Py_buffer from;
     if (!PyArg_ParseTuple(args, "OIy*", &capsule, &process, &from)) return nullptr;
     Scan *scan = scan_of(capsule);
-    if (scan) {
-        if (scan->living.size() <= process) scan->living.resize(process + 1);
-        const auto *lives = static_cast<const Life *>(from.buf);
-        for (size_t i = 0; i < static_cast<size_t>(from.len) / sizeof(Life); i++) scan->living[process].add(lives[i].buffer) = lives[i];
-    }
+    if (scan) scan->restore(process, static_cast<const Life *>(from.buf), static_cast<size_t>(from.len) / sizeof(Life));
     PyBuffer_Release(&from);
     if (!scan) return nullptr;
     Py_RETURN_NONE;
 }
 
-// longs(scan): those who lived through many batches.
-PyObject *py_longs(PyObject *, PyObject *capsule) {
-    Scan *scan = scan_of(capsule);
-    if (!scan) return nullptr;
-    const auto &all = scan->longs;
+PyObject *of_processes(const std::vector<Long> &all) {
     PyObject *found = lives(all, [](const Long &one) -> const Life & { return one.life; });
     PyObject *process = found ? told(all, [](const Long &one) { return one.process; }) : nullptr;
     if (process) PyDict_SetItemString(found, "process", process);
     Py_XDECREF(process);
+    return found;
+}
+
+// longs(scan): those who lived through many batches.
+PyObject *py_longs(PyObject *, PyObject *capsule) {
+    Scan *scan = scan_of(capsule);
+    return scan ? of_processes(scan->longs) : nullptr;
+}
+
+// ended(scan): those who ended since this was asked before; from the first time on they are collected.
+PyObject *py_ended(PyObject *, PyObject *capsule) {
+    Scan *scan = scan_of(capsule);
+    if (!scan) return nullptr;
+    scan->collecting = true;
+    PyObject *found = of_processes(scan->ended);
+    scan->ended.clear();
     return found;
 }
 
@@ -202,6 +210,43 @@ PyObject *py_bins(PyObject *, PyObject *args) {
     const auto &all = scan->all.bins[device];
     return Py_BuildValue("(iNNN)", scan->all.shift, told(all, [](auto &bin) { return bin.index; }), told(all, [](auto &bin) { return bin.most; }),
                          told(all, [](auto &bin) { return bin.last; }));
+}
+
+// moments(scan, device): when each bin of the curve was at its most.
+PyObject *py_moments(PyObject *, PyObject *args) {
+    PyObject *capsule;
+    int device;
+    if (!PyArg_ParseTuple(args, "Oi", &capsule, &device)) return nullptr;
+    Scan *scan = scan_of(capsule);
+    if (!scan) return nullptr;
+    if (device < 0 || device >= kDevices) return PyErr_Format(PyExc_ValueError, "no such device");
+    return told(scan->all.bins[device], [](auto &bin) { return bin.when; });
+}
+
+template <class T>
+Span<T> span(const Py_buffer &from) {
+    return {static_cast<T *>(from.buf), static_cast<size_t>(from.len) / sizeof(T)};
+}
+
+// places(moments, times, after): for each time the first moment not before it, or after it.
+PyObject *py_places(PyObject *, PyObject *args) {
+    Py_buffer moments, times;
+    int after;
+    if (!PyArg_ParseTuple(args, "y*y*p", &moments, &times, &after)) return nullptr;
+    auto found = places(span<const int64_t>(moments), span<const int64_t>(times), after);
+    PyBuffer_Release(&moments), PyBuffer_Release(&times);
+    return told(found, [](int32_t place) { return place; });
+}
+
+// lay(sums, width, rows, from, to, amounts): add each amount to its row of sums, between these places.
+PyObject *py_lay(PyObject *, PyObject *args) {
+    Py_buffer sums, rows, from, to, amounts;
+    Py_ssize_t width;
+    if (!PyArg_ParseTuple(args, "w*ny*y*y*y*", &sums, &width, &rows, &from, &to, &amounts)) return nullptr;
+    bool right = lay(span<int64_t>(sums), width, span<const int32_t>(rows), span<const int32_t>(from), span<const int32_t>(to), span<const int64_t>(amounts));
+    for (Py_buffer *one : {&sums, &rows, &from, &to, &amounts}) PyBuffer_Release(one);
+    if (!right) return PyErr_Format(PyExc_ValueError, "rows or places that are not there");
+    Py_RETURN_NONE;
 }
 
 PyObject *py_sites(PyObject *, PyObject *capsule) {
@@ -250,8 +295,12 @@ PyMethodDef methods[] = {
     {"keep", py_keep, METH_VARARGS, "keep(scan, process): the living, for restore"},
     {"restore", py_restore, METH_VARARGS, "restore(scan, process, kept)"},
     {"longs", py_longs, METH_O, "longs(scan): those who lived through many batches"},
+    {"ended", py_ended, METH_O, "ended(scan): those who ended since this was asked before"},
     {"peaks", py_peaks, METH_VARARGS, "peaks(scan, process): bytes, time and rest of each device"},
     {"bins", py_bins, METH_VARARGS, "bins(scan, device): the curve"},
+    {"moments", py_moments, METH_VARARGS, "moments(scan, device): when each bin of the curve was at its most"},
+    {"places", py_places, METH_VARARGS, "places(moments, times, after): the first moment not before each time, or after it"},
+    {"lay", py_lay, METH_VARARGS, "lay(sums, width, rows, from, to, amounts): add amounts to rows, between places"},
     {"sites", py_sites, METH_O, "sites(scan): what was born at each site"},
     {"growth", py_growth, METH_O, "growth(scan): births less ends by site and part of the run"},
     {"steps", py_steps, METH_VARARGS, "steps(scan, process): when its steps were done"},

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from bisect import bisect_left, bisect_right
 from typing import Any
 
 NEVER = (1 << 63) - 1
@@ -61,9 +62,10 @@ class _Curve:
             return
         bins, index = self.bins[device], time >> self.shift
         if bins and bins[-1][0] == index:
-            bins[-1][1:] = [max(bins[-1][1], now), now]
+            most, when = max((bins[-1][1], -bins[-1][3]), (now, -time))
+            bins[-1][1:] = [most, now, -when]
             return
-        bins.append([index, now, now])
+        bins.append([index, now, now, time])
         if len(bins) > self.limit:
             self._coarsen()
 
@@ -71,11 +73,12 @@ class _Curve:
         self.shift += 1
         for device, bins in enumerate(self.bins):
             kept: list[list[int]] = []
-            for index, most, last in bins:
+            for index, most, last, when in bins:
                 if kept and kept[-1][0] == index >> 1:
-                    kept[-1][1:] = [max(kept[-1][1], most), last]
+                    high, at = max((kept[-1][1], -kept[-1][3]), (most, -when))
+                    kept[-1][1:] = [high, last, -at]
                 else:
-                    kept.append([index >> 1, most, last])
+                    kept.append([index >> 1, most, last, when])
             self.bins[device] = kept
 
 
@@ -87,6 +90,7 @@ class _Scan:
         self.several = several and until < 0
         self.living: dict[int, dict[int, dict[str, int]]] = {}
         self.longs: list[tuple[int, dict[str, int]]] = []
+        self.ended: list[tuple[int, dict[str, int]]] | None = None
         self.sites: list[list[float]] = []
         self.growth: list[tuple[int, int, int]] = []
         self.steps: dict[int, list[int]] = {}
@@ -163,6 +167,8 @@ def _ended(state: _Scan, own: _Curve | None, process: int, life: dict[str, int],
     del state.living[process][life["buffer"]]
     if life["last_batch"] - life["batch"] >= _LONG:
         state.longs.append((process, life))
+    if state.ended is not None:
+        state.ended.append((process, life))
     if life["site"] >= 0:
         site = state.sites[life["site"]]
         site[2] -= 1
@@ -220,11 +226,23 @@ def keep(state: Any, process: int) -> bytes:  # noqa: D103
 
 def restore(state: Any, process: int, kept: bytes) -> None:  # noqa: D103
     state.living[process] = {life["buffer"]: life for life in json.loads(kept)}
+    if state.until == NEVER:
+        for life in state.living[process].values():
+            _change(state, None, life["born"], life["bytes"], life["device"])
 
 
 def longs(state: Any) -> dict[str, bytes]:  # noqa: D103
-    found = _lives([life for _, life in state.longs])
-    return {**found, "process": array("I", [process for process, _ in state.longs]).tobytes()}
+    return _of_processes(state.longs)
+
+
+def _of_processes(all_: list[tuple[int, dict[str, int]]]) -> dict[str, bytes]:
+    found = _lives([life for _, life in all_])
+    return {**found, "process": array("I", [process for process, _ in all_]).tobytes()}
+
+
+def ended(state: Any) -> dict[str, bytes]:  # noqa: D103
+    found, state.ended = state.ended or [], []
+    return _of_processes(found)
 
 
 def peaks(state: Any, process: int) -> list[tuple[int, int, int]]:  # noqa: D103
@@ -233,8 +251,27 @@ def peaks(state: Any, process: int) -> list[tuple[int, int, int]]:  # noqa: D103
 
 
 def bins(state: Any, device: int) -> tuple[int, bytes, bytes, bytes]:  # noqa: D103
-    index, most, last = zip(*state.all.bins[device], strict=True) if state.all.bins[device] else ((), (), ())
+    index, most, last, _ = zip(*state.all.bins[device], strict=True) if state.all.bins[device] else ((),) * 4
     return state.all.shift, array("q", index).tobytes(), array("q", most).tobytes(), array("q", last).tobytes()
+
+
+def moments(state: Any, device: int) -> bytes:  # noqa: D103
+    return array("q", [when for *_, when in state.all.bins[device]]).tobytes()
+
+
+def places(moments: Any, times: Any, after: bool) -> bytes:  # noqa: D103
+    known, find = array("q", bytes(moments)), bisect_right if after else bisect_left
+    return array("i", (find(known, time) for time in array("q", bytes(times)))).tobytes()
+
+
+def lay(sums: Any, width: int, rows: Any, begin: Any, to: Any, amounts: Any) -> None:  # noqa: D103
+    columns = (array("i", bytes(rows)), array("i", bytes(begin)), array("i", bytes(to)), array("q", bytes(amounts)))
+    for row, first, last, amount in zip(*columns, strict=True):
+        if row >= 0 and first < last:
+            if first < 0 or last >= width or (row + 1) * width > len(sums):
+                raise ValueError("rows or places that are not there")
+            sums[row * width + first] += amount
+            sums[row * width + last] -= amount
 
 
 def sites(state: Any) -> dict[str, bytes]:  # noqa: D103

@@ -133,6 +133,9 @@ class Growing(Protocol):
     def crowds(self, least: int) -> list[Crowd]:
         """What there are at least so many of."""
 
+    def buffers(self) -> list[Crowd]:
+        """The buffers alone, by birthplace, however few: quick, so that it can be asked after every test."""
+
     def expects_steps(self) -> bool:
         """Whether there is something that will take training steps: what is made before the first is no leak yet."""
 

@@ -107,6 +107,16 @@ class Recorder:
             self._flush()
             self._guard(self._stream.close)
 
+    def flush(self) -> Path:
+        """Write what there is by now, for whoever reads along; the file it went to."""
+        with self._lock:
+            for source in self._sources.values():
+                look = getattr(source, "crowds", None)  # torch's holds the newest back, to have them in order of time
+                if look is not None:
+                    look()
+            self._flush()
+        return self._stream.path
+
     def trouble(self, text: str) -> None:
         """Note that something of ours went wrong."""
         self._rows.trouble(text)

@@ -153,8 +153,8 @@ def _opened(path: Path, file: BinaryIO, notes: list[str]) -> Stream | None:
         raise TraceError(f"{path} is damaged at byte {error.at:,}: {error}; {_AGAIN}") from error
     if seen.end == 0:
         raise TraceError(f"{path} is no whole trace: byte {proven:,} is inside its first message; {_AGAIN}")
-    about, fields = _described(path)
-    stream = Stream(_process(path, about, seen), seen.batches, fields, about.get("clock_offset_ns", ""), seen)
+    about, fields = described(path)
+    stream = Stream(process_of(path, about, seen), seen.batches, fields, about.get("clock_offset_ns", ""), seen)
     if not summed:
         notes.append(f"{sums.name} is missing or empty: {path.name} was validated without it")
         for _ in stream.read(fields):
@@ -233,7 +233,7 @@ def _crc(file: BinaryIO, start: int, end: int, crc: int) -> int:
     return crc
 
 
-def _described(path: Path) -> tuple[dict[str, str], tuple[str, ...]]:
+def described(path: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     """What the stream says of itself, and its columns."""
     import pyarrow as pa
 
@@ -276,7 +276,8 @@ def _check_columns(path: Path, found: Any, names: tuple[str, ...]) -> None:
             raise TraceError(f"{path} is damaged at byte 0: column {name!r} is {kind}, not {expected}; {_AGAIN}")
 
 
-def _process(path: Path, about: dict[str, str], seen: messages.Walk) -> Process:
+def process_of(path: Path, about: dict[str, str], seen: messages.Walk) -> Process:
+    """The process that a stream says it is of."""
     pid = whole(about.get("pid"))
     if pid is None:
         raise TraceError(f"{path} is damaged at byte 0: it does not say of which process it is; {_AGAIN}")

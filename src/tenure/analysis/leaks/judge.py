@@ -240,18 +240,24 @@ def _together(found: Iterable[Leak]) -> list[Leak]:
         groups.setdefault(key, []).append(leak)
     told = []
     for group in groups.values():
-        direct = sorted(group, key=_directness)
+        most = max(leak.bytes for leak in group)
+        direct = sorted(group, key=lambda leak: _directness(leak, most))
         born = next((leak.born for leak in direct if leak.born), ())  # a graph's nodes have none: what it saved has
         retained = sum(leak.bytes for leak in group)
         told.append(dataclasses.replace(direct[0], born=born, retained=retained, kinds=len(group)))
     return told
 
 
-def _directness(leak: Leak) -> tuple[bool, bool, bool, int]:
-    """What the container holds itself comes before what a graph, an optimizer or a parameter holds in turn."""
+def _directness(leak: Leak, most: int) -> tuple[object, ...]:
+    """What the container holds itself comes before what a graph, an optimizer or a parameter holds in turn.
+
+    Then the largest; of those about as large, which the last look caught one more or less of, the innermost call's.
+    """
     return (
         leak.has("autograd", "saved", "grad"),
         leak.what == "nodes",
         any(link.text in (".state", ".grad") for link in leak.links) and not leak.facts.get("parameter"),
-        -leak.bytes,
+        -leak.bytes if leak.bytes < most * 0.9 else -most,
+        -len(leak.born),
+        str(leak.born[:1]),
     )

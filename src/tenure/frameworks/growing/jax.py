@@ -74,24 +74,28 @@ class Jax:
 
     def crowds(self, least: int) -> list[Crowd]:
         """Arrays born at one place; programs of one function compiled at one place."""
-        found: dict[str, list[Any]] = {}
-        for array in jax.live_arrays():
-            found.setdefault(_born(array), []).append(array)
         compiled: dict[tuple[str, str], int] = {}
         for (name, stack), count in list(self._compiled.items()):
             key = name, stacks.plain(stack)
             compiled[key] = compiled.get(key, 0) + count
         return [
-            *(
-                Crowd("jax", "buffers", stack, len(arrays), sum(array.nbytes for array in arrays), members=arrays[::-1])
-                for stack, arrays in found.items()
-                if stack and len(arrays) >= least
-            ),
+            *(crowd for crowd in self.buffers() if crowd.count >= least),
             *(
                 Crowd("jax", "traces", stack, count, name=name)
                 for (name, stack), count in compiled.items()
                 if count >= least
             ),
+        ]
+
+    def buffers(self) -> list[Crowd]:
+        """Arrays born at one place."""
+        found: dict[str, list[Any]] = {}
+        for array in jax.live_arrays():
+            found.setdefault(_born(array), []).append(array)
+        return [
+            Crowd("jax", "buffers", stack, len(arrays), sum(array.nbytes for array in arrays), members=arrays[::-1])
+            for stack, arrays in found.items()
+            if stack
         ]
 
     def expects_steps(self) -> bool:

@@ -106,12 +106,7 @@ class Tensorflow:
 
     def crowds(self, least: int) -> list[Crowd]:
         """Tensors born at one place; operations that each run adds; traces of one function; tapes that are kept."""
-        found: dict[str, list[Any]] = {}
-        for buffer in list(self._source.handles()):
-            tensor = buffer()
-            if tensor is not None and buffer.root is None and buffer.stack:
-                found.setdefault(stacks.plain(buffer.stack), []).append((buffer.number, buffer.step, tensor))
-        crowds = [_crowd(stack, sorted(members, key=lambda one: one[:2])) for stack, members in found.items()]
+        crowds = self.buffers()
         kept: dict[str, list[Any]] = {}
         for stack, tapes in list(self._tapes.items()):
             kept.setdefault(stacks.plain(stack), []).extend(tape for one in tapes if (tape := one()) is not None)
@@ -126,6 +121,15 @@ class Tensorflow:
             if grown >= least and versions[-1] > versions[-2]:
                 crowds.append(Crowd("tensorflow", "operations", _latest(graph, versions[-2]), grown))
         return [crowd for crowd in crowds if crowd.count >= least and crowd.stack]
+
+    def buffers(self) -> list[Crowd]:
+        """Tensors born at one place."""
+        found: dict[str, list[Any]] = {}
+        for buffer in list(self._source.handles()):
+            tensor = buffer()
+            if tensor is not None and buffer.root is None and buffer.stack:
+                found.setdefault(stacks.plain(buffer.stack), []).append((buffer.number, buffer.step, tensor))
+        return [_crowd(stack, sorted(members, key=lambda one: one[:2])) for stack, members in found.items()]
 
     def expects_steps(self) -> bool:
         """Nobody knows before."""

@@ -68,10 +68,7 @@ class Torch:
 
     def crowds(self, least: int) -> list[Crowd]:
         """Buffers born at one place; tensors whose graph spans steps; tensors in shared memory."""
-        places: dict[str, list[tuple[int, ...]]] = {}  # one line may make several, each with a stack of its own
-        for one in self._source.crowds():
-            places.setdefault(stacks.plain(one[0]), []).append(one)
-        found = [_crowd(place, parts) for place, parts in places.items() if sum(part[1] for part in parts) >= least]
+        found = [crowd for crowd in self.buffers() if crowd.count >= least]
         live: list[Any] = []
         graphs, files = self._has_long_graphs(least), _open_files() >= self._files + least
         if graphs or files:  # to go over all tensors takes long
@@ -80,6 +77,13 @@ class Torch:
         found.extend(_shared(live, least) if files else ())
         live.clear()
         return found
+
+    def buffers(self) -> list[Crowd]:
+        """Buffers born at one place."""
+        places: dict[str, list[tuple[int, ...]]] = {}  # one line may make several, each with a stack of its own
+        for one in self._source.crowds():
+            places.setdefault(stacks.plain(one[0]), []).append(one)
+        return [_crowd(place, parts) for place, parts in places.items()]
 
     def _has_long_graphs(self, least: int) -> bool:
         """Whether graphs reached from step to step so often; where that is not seen, whether there were so many steps."""
