@@ -1,0 +1,149 @@
+"""How much is alive now, and how much was at most, while a recording goes on: read from the stream that it writes."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, field
+from typing import Any
+
+from tenure.analysis.peak import is_host
+from tenure.trace.recorder import Recorder
+from tenure.trace.tail import Tail
+
+_COLUMNS = ("time", "event", "buffer", "bytes", "device")
+
+
+@dataclass
+class Span:
+    """Bytes alive on a device in a window: when it began, at most, and when it was last looked at."""
+
+    first: int
+    most: int
+    last: int
+
+
+@dataclass
+class Window:
+    """A time of the run, from `start` to `end`; what was alive in it, by device. Times are microseconds since 1970."""
+
+    start: int
+    end: int | None = None
+    spans: dict[str, Span] = field(default_factory=dict)
+
+    @property
+    def device(self) -> str | None:
+        """The one that matters: the accelerator with the most, or, where there is none, the host's memory."""
+        found = [(not is_host(name), span.most, name) for name, span in self.spans.items() if span.most]
+        return max(found)[2] if found else None
+
+
+class Meter:
+    """Reads along with a recorder, from the beginning of its stream. To read costs; to open and close windows does not."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._tail = Tail(recorder.flush(), _COLUMNS)
+        self._alive: dict[str, int] = {}  # bytes by device
+        self._known: Any = None  # a table of the living: buffer, bytes, device
+        self._windows: list[Window] = []
+
+    def open(self) -> Window:
+        """A window that begins now."""
+        window = Window(_now())
+        self._windows.append(window)
+        return window
+
+    def close(self, window: Window) -> None:
+        """It ends now. What was in it is known after the next `read`."""
+        window.end = _now()
+
+    def drop(self, window: Window) -> None:
+        """Nobody will ask for it."""
+        self._windows.remove(window)
+
+    def read(self) -> dict[str, int]:
+        """Read all that was recorded up to now; the bytes alive by device."""
+        self._recorder.flush()
+        while True:
+            batches = self._tail.read()
+            if batches:
+                self._fold(batches)
+            if not self._tail.behind:
+                break
+        for window in self._windows:
+            for device, nbytes in self._alive.items():  # where nothing happened, it is as it was
+                window.spans.setdefault(device, Span(nbytes, nbytes, nbytes))
+        self._windows = [window for window in self._windows if window.end is None]
+        return dict(self._alive)
+
+    def stop(self) -> None:
+        """Let go of the file."""
+        self._tail.close()
+
+    def _fold(self, batches: list[Any]) -> None:
+        import pyarrow as pa
+        from pyarrow import compute
+
+        words = batches[-1].column("device").dictionary  # which only grow
+        table = pa.table(
+            {
+                "time": _whole([batch.column("time").cast(pa.int64()) for batch in batches]),
+                "event": _whole([batch.column("event").cast(pa.string()) for batch in batches]),
+                "buffer": _whole([batch.column("buffer") for batch in batches]),
+                "bytes": _whole([batch.column("bytes") for batch in batches]),
+                "device": _whole([batch.column("device").indices for batch in batches]),
+            }
+        )
+        born = table.filter(compute.equal(table["event"], "birth"))
+        ends = table.filter(compute.equal(table["event"], "end"))
+        self._count(words, born, ends)
+
+    def _count(self, words: Any, born: Any, ends: Any) -> None:
+        import pyarrow as pa
+        from pyarrow import compute
+
+        fresh = born.select(["buffer", "bytes", "device"])
+        known = (fresh if self._known is None else pa.concat_tables([self._known, fresh])).combine_chunks()
+        # An end tells the buffer's number only. (Not `join`: to load what it stands on takes longer than all the rest.)
+        at = compute.index_in(ends["buffer"], value_set=known["buffer"].combine_chunks())
+        gone = known.take(at)
+        times = pa.chunked_array([*born["time"].chunks, *ends["time"].chunks])
+        amounts = pa.chunked_array([*born["bytes"].chunks, *compute.negate(gone["bytes"]).chunks])
+        devices = pa.chunked_array([*born["device"].chunks, *gone["device"].chunks])
+        left = compute.invert(compute.is_in(known["buffer"], value_set=ends["buffer"].combine_chunks()))
+        self._known = known.filter(left).combine_chunks()
+        changes = pa.table({"time": times, "bytes": amounts, "device": devices})
+        changes = changes.take(compute.sort_indices(changes, [("time", "ascending")]))
+        for number in compute.unique(changes["device"]).to_pylist():
+            if number is not None:
+                own = changes.filter(compute.equal(changes["device"], number))
+                self._look(words[number].as_py(), own["time"].combine_chunks(), own["bytes"].combine_chunks())
+
+    def _look(self, device: str, times: Any, changes: Any) -> None:
+        from pyarrow import compute
+
+        before = self._alive.get(device, 0)
+        alive = compute.add(compute.cumulative_sum(changes), before)
+        self._alive[device] = alive[-1].as_py()
+        moments = times.to_pylist() if self._windows else []
+        for window in self._windows:
+            first = bisect_left(moments, window.start)
+            last = len(moments) if window.end is None else bisect_right(moments, window.end)
+            if first == len(moments):
+                continue  # it began after all of these
+            start = alive[first - 1].as_py() if first else before
+            span = window.spans.setdefault(device, Span(start, start, start))
+            if last > first:
+                span.most = max(span.most, compute.max(alive.slice(first, last - first)).as_py())
+                span.last = alive[last - 1].as_py()
+
+
+def _whole(chunks: list[Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.chunked_array(chunks)
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
