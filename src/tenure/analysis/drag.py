@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tenure.analysis.amounts import apart, source
-from tenure.analysis.peak import alive_on, device_of, past_use
+from tenure.analysis.peak import alive_on, device_of, past_use, tells_uses
 from tenure.analysis.release import Release, release
 from tenure.analysis.relief import Life, Player, stretches
 from tenure.analysis.rows import rows_of
@@ -104,11 +104,11 @@ class Drag:
 
 
 def drag(scan: Scan, device: str | None = None) -> Drag | None:
-    """What is held past its last use on a device; None if nothing was ever alive on it."""
+    """What is held past its last use on a device; None if nothing was ever alive on it, or no uses are told."""
     from pyarrow import compute
 
     number = device_of(scan, device)
-    if number is None:
+    if number is None or not tells_uses(scan):
         return None
     most, at, _ = scan.peaks()[number]
     past = past_use(scan, alive_on(scan, number, at), at)

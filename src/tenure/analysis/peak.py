@@ -129,10 +129,17 @@ def alive_on(scan: Scan, device: int, at: int | None) -> Any:
     return alive.filter(compute.and_(compute.equal(alive["device"], device), compute.greater(alive["bytes"], 0)))
 
 
+def tells_uses(scan: Scan) -> bool:
+    """Whether it is known what was used when: not in what was made of other tools' files."""
+    return all(stream.process.uses for stream in scan.streams)
+
+
 def past_use(scan: Scan, alive: Any, at: int) -> Any:
     """Those of the living that nobody used after this moment, nor in it."""
     from pyarrow import compute
 
+    if not tells_uses(scan):
+        return alive.slice(0, 0)
     last = compute.max_element_wise(alive["last_use"], alive["born"])
     past = alive.filter(compute.and_(compute.less(last, at), compute.greater(alive["ended"], at)))
     running = _running(scan, alive, past, at)

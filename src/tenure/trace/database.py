@@ -74,8 +74,10 @@ _STEPS = """create view steps as
 _SITES = """create view sites as
     select site, file, line, function, count(*) as births, sum(bytes)::bigint as bytes,
         count(*) filter (ended is null) as alive, coalesce(sum(bytes) filter (ended is null), 0)::bigint as alive_bytes,
-        coalesce(sum(bytes::double * (epoch_us(ended) - epoch_us(coalesce(last_use, born)))) / 1e6, 0) as drag
+        {} as drag
     from buffers group by site, file, line, function"""
+_DRAG = "coalesce(sum(bytes::double * (epoch_us(ended) - epoch_us(coalesce(last_use, born)))) / 1e6, 0)"
+_UNKNOWN = "null::double"  # where nothing is told of uses
 
 # What is born and ends within one microsecond has no order, so a moment has one sum.
 _LIVE = """create view live as
@@ -95,6 +97,7 @@ class Database:
 
     def __init__(self, streams: Sequence[Stream]) -> None:
         self._source = _Source(streams)
+        self._drag = _DRAG if all(stream.process.uses for stream in streams) else _UNKNOWN
 
     def __enter__(self) -> Self:
         import duckdb
@@ -105,7 +108,7 @@ class Database:
         for setting in (*_SETTINGS, f"temp_directory='{place}'"):
             self._db.execute(f"set {setting}")
         self._db.register("stream", self._source)
-        for view in (_EVENTS, _BUFFERS, _STEPS, _SITES, _LIVE):
+        for view in (_EVENTS, _BUFFERS, _STEPS, _SITES.format(self._drag), _LIVE):
             self._db.execute(view)
         return self
 
@@ -122,6 +125,19 @@ class Database:
         try:
             found = self._db.sql(query)
             return pa.table({}) if found is None else found.to_arrow_table()
+        except (duckdb.Error, pa.ArrowException):
+            if self._source.error is not None:
+                raise self._source.error from None
+            raise
+
+    def stream(self, query: str, rows: int = 1 << 16) -> Iterator[Any]:
+        """The answer as Arrow batches, of which there is one in memory at a time."""
+        import duckdb
+        import pyarrow as pa
+
+        self._source.columns = self._needed(query)
+        try:
+            yield from self._db.execute(query).to_arrow_reader(rows)
         except (duckdb.Error, pa.ArrowException):
             if self._source.error is not None:
                 raise self._source.error from None

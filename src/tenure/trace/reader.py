@@ -35,20 +35,34 @@ _AT_TIME = "select process, timestamptz '{}' as moment from events group by proc
 
 
 def load(path: str | PathLike[str]) -> Recorded:
-    """Open a trace: its folder, or the stream of one process. Raises `TraceError` for what is none, or is damaged."""
+    """Open a trace: its folder, the stream of one process, or a file of another tool (see `tenure.trace.foreign`).
+
+    Raises `TraceError` for what is none, or is damaged.
+    """
     place = Path(path)
     try:
-        files = files_of(place)
+        home = _home(place)
+        files = files_of(home)
     except TraceError:
         raise
     except (OSError, ValueError) as error:  # ValueError: a path with a null byte
         raise TraceError(f"{place} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     notes: list[str] = []
-    meta = _meta((place if place.is_dir() else place.parent) / "meta.json", notes)
+    meta = _meta((home if home.is_dir() else home.parent) / "meta.json", notes)
+    notes += map(str, meta.get("notes", ()))
     streams = [stream for file in files if (stream := open_stream(file, notes)) is not None]
     if not streams:
         raise TraceError(f"{place} holds no events: its process ended before it could write any; record anew")
     return Recorded(place, meta, numbered(streams), notes)
+
+
+def _home(place: Path) -> Path:
+    """Where the trace lies: there, or where a file of another tool was made into one."""
+    if place.is_dir() or place.suffix == ".arrows" or not place.is_file():
+        return place
+    from tenure.trace import foreign
+
+    return foreign.trace_of(place) or place
 
 
 def files_of(place: Path) -> list[Path]:
@@ -57,7 +71,10 @@ def files_of(place: Path) -> list[Path]:
         raise TraceError(f"{place} does not exist; name the folder of a trace")
     if not place.is_dir():
         if place.suffix != ".arrows":
-            raise TraceError(f"{place} is no trace; name the folder of a trace, or one of the .arrows files in it")
+            raise TraceError(
+                f"{place} is no trace; name the folder of a trace, one of the .arrows files in it, "
+                "a CUDA snapshot of PyTorch, or a memory profile of JAX"
+            )
         return [place]
     files = sorted(place.glob("*.arrows"))
     if not files:

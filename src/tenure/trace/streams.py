@@ -28,7 +28,8 @@ _AGAIN = "copy it again from where it was made, or record anew"
 class Process:
     """One process of a trace. `complete` is whether it ended its stream; one that was killed, or still runs, did not.
 
-    `number` is what the column `process` says: the pid, unless another stream of the trace has the same.
+    `number` is what the column `process` says: the pid, unless another stream of the trace has the same. `uses` is
+    whether it tells what was used when; what was made of another tool's file may not.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Process:
     events: int
     complete: bool
     path: Path
+    uses: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +294,7 @@ def process_of(path: Path, about: dict[str, str], seen: messages.Walk) -> Proces
         events=seen.rows,
         complete=seen.closed,
         path=path,
+        uses=about.get("uses") != "unknown",
     )
 
 

@@ -1,0 +1,35 @@
+"""Stacks that other tools recorded, as traces tell them: the user's lines, innermost first.
+
+Their files are of another machine as often as not, so what is a library is told by the path alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_LIBRARY = re.compile(
+    r"""^<(?:frozen|__array_function__|eval_with_key)
+    |[-]packages/(?:torch|torchgen|functorch|triton|jax|jaxlib|numpy|tensorflow|keras|opt_einsum)/
+    |/lib(?:64)?/python3\.\d+/(?!.*-packages/)
+    |/torch/(?:nn|optim|autograd|cuda|utils|amp|fx|export|distributed|_dynamo|_inductor|_functorch|_refs|_prims)/
+    |/torch/(?:_tensor|_ops|_compile|functional)\.py$""",
+    re.VERBOSE,
+)
+_NATIVE = re.compile(r"^$|^\?\?$|\.(?:c|cc|cpp|cu|cxx|h|hpp|so)(?:\.[0-9.]+)?$")
+# What would end a line of a stack, or of a report.
+_BREAKS = re.compile("[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
+
+Frame = tuple[str, int, str]  # file, line and function
+
+
+def told(frames: Iterable[Frame]) -> str | None:
+    """The user's frames, one a line: `/home/me/train.py:31 in step`. All of Python's if none is the user's."""
+    python = [frame for frame in frames if frame[1] > 0 and not _NATIVE.search(frame[0])]
+    users = [frame for frame in python if not _LIBRARY.search(frame[0].replace("\\", "/"))]
+    return "\n".join(f"{_line(file)}:{line} in {_line(function)}" for file, line, function in users or python) or None
+
+
+def _line(name: str) -> str:
+    """A name on one line, whatever is in it."""
+    return _BREAKS.sub(lambda found: found.group().encode("unicode_escape").decode(), name)
