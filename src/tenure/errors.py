@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tenure.findings import Finding
     from tenure.model import Site, TensorInfo
 
 
@@ -30,7 +31,9 @@ class CapExceeded(TenureError, MemoryError):
 
 
 class Unsupported(TenureError, TypeError):
-    """tenure was asked for something that this object or this framework cannot do."""
+    """tenure was asked for something that this object or this framework cannot do; `finding` says which fault it is."""
+
+    finding: Finding | None = None
 
 
 class TraceError(TenureError, ValueError):
@@ -39,6 +42,7 @@ class TraceError(TenureError, ValueError):
 
 _FIXES = {
     "scope exit": "return it from the scope, or say tenure.keep(x) before the scope ends, or make it outside the scope",
+    "session close": "return it from the run, or say tenure.keep(x) inside it, or use it before the session is closed",
     "dispose": "move tenure.dispose(x) behind the last use, or keep a copy of what you need before it",
     "delete": "move x.delete() behind the last use, or keep a copy (jnp.copy(x)) before it",
     "donate": "rebind the name to the result (x = f(x)), or take it out of donate_argnums",
@@ -65,7 +69,10 @@ def released(tensor: TensorInfo, op: str, used: Site | None) -> TensorReleased:
 
 
 def _end(tensor: TensorInfo) -> str:
-    by = {"scope exit": f"by the exit of scope {tensor.scope!r}"}.get(tensor.cause, f"by {tensor.cause or 'somebody'}")
+    by = {
+        "scope exit": f"by the exit of scope {tensor.scope!r}",
+        "session close": f"by the close of session {tensor.scope!r}",
+    }.get(tensor.cause, f"by {tensor.cause or 'somebody'}")
     return f"{by} at {_place(tensor.ended)}" if tensor.ended else f"{by}, place unknown"
 
 
@@ -80,14 +87,24 @@ class StoreError(TenureError, RuntimeError):
 
 
 class NameTaken(StoreError, ValueError):
-    """A name was to be created, and exists."""
+    """A name was to be created, and exists: `first` is where it was created, `again` where it was asked for."""
+
+    first: Site | None = None
+    again: Site | None = None
 
 
 class NameMissing(StoreError, KeyError):
-    """A name was to be found, and there is none."""
+    """A name was to be found, and there is none: `asked` is where, `near` names a place where a like one was created."""
+
+    asked: Site | None = None
+    near: Site | None = None
 
     __str__ = Exception.__str__  # KeyError shows its argument's repr, which is no sentence
 
 
 class SessionClosed(TenureError, RuntimeError):
-    """A session was used after its end."""
+    """A session was used after its end: `opened` and `closed` say where those were, `used` where the late run is."""
+
+    opened: Site | None = None
+    closed: Site | None = None
+    used: Site | None = None

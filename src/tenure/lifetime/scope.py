@@ -150,25 +150,9 @@ class Scope:
             return
         if result is not None:
             self.hand_out(result)
-        births = regions.leave(region)
-        origins: dict[int, Record] = {}
-        doomed: list[Any] = []
-        groups = _survivors(births, origins)
-        for kind in list(groups):
-            members = groups.pop(kind)
-            framework = frameworks.owner_of(kind)
-            spared = framework.exempt(members) if framework is not None else set()
-            doomed.extend(handle for handle in members if id(handle) not in spared or len(origins[id(handle)]) > 3)
-            del members
-        if not doomed:
+        self._report = end(regions.leave(region), self.name, "scope exit", sites.here)
+        if self._report is None:
             self._remains = Remains()
-            return
-
-        def origin(handle: Any) -> tuple[Site | None, str | None]:
-            record = origins.get(id(handle))
-            return (sites.at(record[1], record[2]) if record else None), self.name
-
-        self._report = dispose.end(doomed, cause="scope exit", where=sites.here(), scope=self.name, origin=origin)
 
     def _opened(self) -> Region:
         if self._region is None:
@@ -329,6 +313,30 @@ def carry(function: F) -> F:
             return function(*args, **kwargs)
 
     return carried  # type: ignore[return-value]
+
+
+def end(births: list[Record], name: str, cause: str, where: Callable[[], Site | None]) -> Callable[[], Remains] | None:
+    """End what lives of these births, except what frameworks own for longer; None if there was nothing to end.
+
+    The result, called, reports on them. `name` is the scope's or the session's that owned them.
+    """
+    origins: dict[int, Record] = {}
+    doomed: list[Any] = []
+    groups = _survivors(births, origins)
+    for kind in list(groups):
+        members = groups.pop(kind)
+        framework = frameworks.owner_of(kind)
+        spared = framework.exempt(members) if framework is not None else set()
+        doomed.extend(handle for handle in members if id(handle) not in spared or len(origins[id(handle)]) > 3)
+        del members
+    if not doomed:
+        return None
+
+    def origin(handle: Any) -> tuple[Site | None, str | None]:
+        record = origins.get(id(handle))
+        return (sites.at(record[1], record[2]) if record else None), name
+
+    return dispose.end(doomed, cause=cause, where=where(), scope=name, origin=origin)
 
 
 def _record(handle: Any) -> Record:
