@@ -23,6 +23,7 @@ VERBS = (
     "check",
     "rules",
     "server",
+    "top",
 )
 
 

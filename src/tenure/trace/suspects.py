@@ -13,6 +13,8 @@ from typing import Any
 from tenure.model import Holder, Link, Site
 from tenure.trace import told
 
+GROWING = "growing"
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -38,23 +40,29 @@ class Suspect:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def tell(folder: Path, suspects: list[Suspect]) -> None:
-    """Keep these with the trace. Raises OSError where that cannot be written."""
+def tell(folder: Path, suspects: list[Suspect], what: str = "suspects") -> None:
+    """Keep these with the trace. Raises OSError where that cannot be written.
+
+    While a run goes on they are told as GROWING, for those who look on; the same may come again, and the last counts.
+    """
     for suspect in suspects:
-        told.write(folder, "suspects", dataclasses.asdict(suspect))
+        told.write(folder, what, dataclasses.asdict(suspect))
 
 
 def heard(folder: Path) -> list[Suspect]:
     """What was kept; what is damaged is passed over."""
-    found = []
-    for one in told.read(folder, "suspects"):
-        try:
-            looks = [Look(**look) for look in one.pop("looks")]
-            holders = [holder(each) for each in one.pop("holders")]
-            found.append(Suspect(looks=looks, holders=holders, **one))
-        except (KeyError, TypeError, AttributeError):
-            continue
-    return found
+    read = (suspect(one) for one in told.read(folder, "suspects"))
+    return [one for one in read if one is not None]
+
+
+def suspect(one: dict[str, Any]) -> Suspect | None:
+    """A suspect, as JSON has it; None if that is damaged."""
+    try:
+        looks = [Look(**look) for look in one["looks"]]
+        holders = [holder(each) for each in one["holders"]]
+        return Suspect(**{**one, "looks": looks, "holders": holders})
+    except (KeyError, TypeError, AttributeError):
+        return None
 
 
 def holder(told: dict[str, Any]) -> Holder:

@@ -139,6 +139,7 @@ class Watch:
                 break
             before = time.thread_time()
             known.search(crowd, growing)
+            suspects.tell(self._recorder.folder, [known.suspect], suspects.GROWING)
             self._spent += time.thread_time() - before
         risen.clear()
 

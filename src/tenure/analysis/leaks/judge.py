@@ -34,7 +34,16 @@ def leaks(trace: Recorded) -> tuple[Leak, ...]:
         return ()
     grown = [suspect for suspect in suspects.heard(trace.path) if _grew(suspect) and not _is_by_design(suspect)]
     used = _used_later(trace, grown)
-    found = [_leak(suspect) for suspect in grown if suspect.stack not in used]
+    return _leaks(suspect for suspect in grown if suspect.stack not in used)
+
+
+def so_far(found: Iterable[Suspect]) -> tuple[Leak, ...]:
+    """What these would be if the run ended now. They may still be used, or let go: it is no verdict yet."""
+    return _leaks(suspect for suspect in found if _grew(suspect) and not _is_by_design(suspect))
+
+
+def _leaks(grown: Iterable[Suspect]) -> tuple[Leak, ...]:
+    found = [_leak(suspect) for suspect in grown]
     return tuple(sorted(_together(found), key=lambda leak: (-leak.retained, -leak.count, leak.name)))
 
 

@@ -1,0 +1,116 @@
+"""Watch a running traced process in the terminal: bytes, steps, lines, holders and findings as they come.
+
+Without TRACE, the traced process of yours that runs. It is looked at from outside, through the trace that it writes:
+nothing is asked of it, and it goes on when you leave. Needs the extra: pip install 'tenure[top]'; --once does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tenure.errors import TenureError, TraceError
+from tenure.findings import Finding
+
+_ROUNDS = 10_000  # of reading, before one screen is printed: a trace that grows faster than it is read has no end
+_NONE = "no traced process of yours is running; start one with: tenure run SCRIPT, or name a trace: tenure top FOLDER"
+
+
+def prepare(parser: argparse.ArgumentParser) -> None:
+    """The arguments."""
+    parser.add_argument("trace", metavar="TRACE", nargs="?", help="the folder of a trace, or one .arrows file of it")
+    parser.add_argument("--rank", metavar="N", type=int, help="show this rank, not all together")
+    parser.add_argument("--once", action="store_true", help="print one screen as plain text, and leave")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show it until the user leaves; as text, once, where there is no terminal."""
+    from tenure.views.live.session import Session
+
+    place = _running() if options.trace is None else Path(options.trace)
+    session = Session(place, _findings, options.rank)
+    try:
+        if options.once or not (sys.stdout.isatty() and sys.stdin.isatty()):
+            return _once(session, options.rank)
+        try:
+            from tenure.views.live.app import Top
+        except ImportError as error:
+            raise TenureError(
+                f"the live view needs textual ({error}): pip install 'tenure[top]'; or use: tenure top --once"
+            ) from None
+        Top(session).run()
+    finally:
+        session.close()
+    return 0
+
+
+def _findings(place: Path) -> Sequence[Finding]:
+    """What is wrong with a run that is over."""
+    from tenure.traces import load
+
+    return load(place).faults()
+
+
+def _once(session: object, rank: int | None) -> int:
+    from tenure.views.live import plain
+    from tenure.views.live.picture import Wish
+    from tenure.views.live.session import Session
+
+    assert isinstance(session, Session)
+    session.turn()
+    for _ in range(_ROUNDS):
+        if not session.behind:
+            break
+        session.turn()
+    if rank is not None and not session.has_rank(rank):
+        raise TraceError(f"{session.place} has no rank {rank}")
+    text = plain.render(session.picture(Wish()), blocks=_can_write("▁│→…"))
+    sys.stdout.write(text if _can_write(text) else text.encode("ascii", "backslashreplace").decode())
+    return 0
+
+
+def _can_write(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _running() -> Path:
+    """The trace of the one run that goes on."""
+    from tenure.trace import running
+
+    if not running.can_be_told():
+        raise TraceError("this system does not show which processes run; name a trace: tenure top FOLDER")
+    found: dict[Path, list[running.Running]] = {}
+    for one in running.find():
+        found.setdefault(one.folder, []).append(one)
+    if not found:
+        raise TraceError(_NONE)
+    if len(found) > 1:
+        lines = [
+            f"  tenure top {shlex.quote(_short(folder))}   {_told(runs)}" for folder, runs in sorted(found.items())
+        ]
+        raise TraceError("\n".join(["several runs go on; choose one:", *lines]))
+    return next(iter(found))
+
+
+def _told(runs: Sequence[object]) -> str:
+    from tenure.trace.running import Running
+    from tenure.views.live.picture import safe
+
+    known = [one for one in runs if isinstance(one, Running)]
+    pids = ", ".join(str(one.pid) for one in known[:4]) + (" …" if len(known) > 4 else "")
+    return safe(f"pid {pids}: {' '.join(known[0].command[1:])}", 100)
+
+
+def _short(folder: Path) -> str:
+    try:
+        return str(folder.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return os.fspath(folder)

@@ -1,0 +1,1 @@
+"""A run that goes on, in a terminal: `tenure top`."""

@@ -1,0 +1,265 @@
+"""The live view: a screen that a thread keeps up to date, and keys."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.events import Resize
+from textual.widgets import DataTable, Footer, Input, Static
+
+from tenure.errors import TenureError
+from tenure.model import size
+from tenure.views.live import chart
+from tenure.views.live.help import Help
+from tenure.views.live.picture import ALL, Note, Picture, Wish, safe
+from tenure.views.live.plain import headline
+from tenure.views.live.rows import next_order
+from tenure.views.live.session import Session
+
+_PAUSE = 0.4  # seconds between two looks
+_HEIGHT = 6
+_HEADS = {
+    "bytes": "bytes now",
+    "growth": "a step",
+    "count": "count",
+    "device": "device",
+    "line": "made at",
+    "source": "source",
+}
+
+
+class Top(App[None]):
+    """A run, as it goes. Texts of a trace are shown as they are: none is read as markup."""
+
+    TITLE = "tenure top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #title { text-style: bold; height: 1; }
+    #status { height: 1; color: $text-muted; }
+    #bytes { height: 1; margin-top: 1; text-style: bold; color: $text-accent; }
+    #curve { height: 7; color: $text-primary; }
+    #processes { height: auto; max-height: 2; display: none; }
+    #trouble { height: auto; max-height: 3; color: $text-error; display: none; }
+    #lines { height: 1fr; min-height: 5; margin-top: 1; scrollbar-size-horizontal: 0; }
+    #notes { height: auto; max-height: 40%; border-top: solid $primary; display: none; }
+    #filter { display: none; border: none; height: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", "quit"),
+        Binding("tab", "process(1)", "process", priority=True),
+        Binding("shift+tab", "process(-1)", show=False, priority=True),
+        Binding("s", "order", "sort"),
+        Binding("slash", "filter", "filter", key_display="/"),
+        Binding("d", "device", "device"),
+        Binding("question_mark", "help", "help", key_display="?"),
+        Binding("escape", "clear", show=False),
+        *(Binding(str(number), f"choose({number})", show=False) for number in range(10)),
+    ]
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+        self.wish = Wish()
+        self.picture: Picture | None = None
+        self.looks = 0
+        self._leaving = threading.Event()
+        self._asked = threading.Event()
+        self._thread = threading.Thread(target=self._look_on, name="tenure-top", daemon=True)
+
+    def compose(self) -> ComposeResult:
+        """The parts of the screen, from top to bottom."""
+        for name in ("title", "status", "processes", "trouble", "bytes", "curve"):
+            yield Static(id=name, markup=False)
+        yield DataTable(id="lines", cursor_type="row", zebra_stripes=True)
+        yield Input(id="filter", placeholder="part of a file, function or line of source", compact=True)
+        with VerticalScroll(id="notes"):
+            yield Static(id="told", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin to look."""
+        self.query_one(DataTable).focus()
+        self._ask()
+        self._thread.start()
+
+    def on_unmount(self) -> None:
+        """Stop looking. The run does not notice."""
+        self._leaving.set()
+        self._asked.set()
+
+    def on_resize(self, event: Resize) -> None:
+        """The curve is as wide as the screen."""
+        self._want(parts=max(10, event.size.width - chart.LABEL - 3))
+
+    def _look_on(self) -> None:
+        """What the thread does: read, make a picture, have it shown."""
+        while not self._leaving.is_set():
+            self._asked.clear()
+            try:
+                self.session.turn()
+                picture = self.session.picture(self.wish)
+            except TenureError as error:
+                self._tell(self._fail, str(error))
+                return
+            self._tell(self.show, picture)
+            if not self.session.behind:
+                self._asked.wait(_PAUSE)
+
+    def _tell(self, call: object, *words: object) -> None:
+        if not self._leaving.is_set() and self._loop is not None:
+            self._loop.call_soon_threadsafe(call, *words)  # type: ignore[arg-type]
+
+    def _fail(self, text: str) -> None:
+        self.exit(return_code=2, message=Text(f"tenure: {safe(text)}"))
+
+    def _ask(self) -> None:
+        """Have a look soon."""
+        self._asked.set()
+
+    def _want(self, **changes: object) -> None:
+        self.wish = dataclasses.replace(self.wish, **changes)  # type: ignore[arg-type]
+        self._ask()
+
+    def show(self, picture: Picture) -> None:
+        """Put a picture on the screen."""
+        if not self.is_running or not self.screen_stack:
+            return
+        self.picture = picture
+        base = self.screen_stack[0]
+        told = {
+            "title": picture.title,
+            "status": _status(picture),
+            "trouble": "\n".join(picture.troubles),
+            "bytes": headline(picture) + (f";  also {picture.others}" if picture.others else "")
+            if picture.device
+            else "",
+            "curve": "\n".join(chart.draw(picture.curve, picture.seconds, _HEIGHT)) if picture.device else "",
+        }
+        for name, text in told.items():
+            base.query_one(f"#{name}", Static).update(text)
+        base.query_one("#trouble").display = bool(picture.troubles)
+        self._show_processes(picture)
+        self._show_lines(picture)
+        self._show_notes(picture.notes)
+        self.looks += 1
+
+    def _show_processes(self, picture: Picture) -> None:
+        """Who there is, the one that is shown in reverse."""
+        told = Text()
+        if len(picture.processes) > 1:
+            told.append(" 0 all ", "reverse" if picture.shown is None else "")
+            for one in picture.processes:
+                step = "" if one.step is None else f", step {one.step:,}"
+                state = "" if one.state == "running" else f" {one.state}"
+                told.append("  ")
+                told.append(
+                    f" {one.number + 1} {one.name}{state} {size(one.bytes)}{step} ",
+                    "reverse" if picture.shown == one.number else "",
+                )
+        box = self.screen_stack[0].query_one("#processes", Static)
+        box.update(told)
+        box.display = bool(told)
+
+    def _show_lines(self, picture: Picture) -> None:
+        table: DataTable[Text] = self.screen_stack[0].query_one("#lines", DataTable)
+        several = len({row.device for row in picture.rows}) > 1
+        heads = [(key, f"{word} ▼" if key == picture.wish.order else word) for key, word in _HEADS.items()]
+        heads = [head for head in heads if several or head[0] != "device"]
+        cells = [
+            [
+                Text(size(row.bytes), justify="right"),
+                Text(
+                    f"{'▲ ' if row.rises else ''}{chart.change(row.growth)}",
+                    "bold red" if row.rises else "",
+                    justify="right",
+                ),
+                Text(f"{row.count:,}", justify="right"),
+                *([Text(row.device)] if several else []),
+                Text(row.place),
+                Text(row.source, "italic"),
+            ]
+            for row in picture.rows
+        ]
+        place, scrolled = table.cursor_row, table.scroll_y
+        table.clear(columns=True)
+        for key, word in heads:
+            table.add_column(Text(word), key=key)
+        table.add_rows(cells)
+        table.move_cursor(row=min(place, max(0, len(cells) - 1)), scroll=False)
+        table.scroll_to(y=scrolled, animate=False)
+
+    def _show_notes(self, notes: tuple[Note, ...]) -> None:
+        told = Text()
+        for note in notes:
+            told.append(f"{note.title}\n", "bold red" if note.certain else "bold yellow")
+            told.append(f"  {note.message}\n")
+            if note.path:
+                told.append(f"  held by {' → '.join(note.path)}\n", "dim")
+        told.rstrip()
+        base = self.screen_stack[0]
+        base.query_one("#told", Static).update(told)
+        base.query_one("#notes").display = bool(notes)
+
+    def action_process(self, by: int) -> None:
+        """The next process; after the last come all together."""
+        count = len(self.picture.processes) if self.picture is not None else 0
+        if count > 1:
+            at = -1 if self.picture is None or self.picture.shown is None else self.picture.shown
+            at = (at + 1 + by) % (count + 1) - 1
+            self._want(process=max(at, ALL))
+
+    def action_choose(self, number: int) -> None:
+        """A process by its place in the list; 0 for all together."""
+        if self.picture is not None and number <= len(self.picture.processes):
+            self._want(process=number - 1 if number else ALL)
+
+    def action_order(self) -> None:
+        """Sort the lines by something else."""
+        self._want(order=next_order(self.wish.order))
+
+    def action_device(self) -> None:
+        """Show the next device, alone; after the last come all."""
+        if self.picture is not None:
+            names = ["", *self.picture.devices]
+            at = names.index(self.wish.device) if self.wish.device in names else 0
+            self._want(device=names[(at + 1) % len(names)])
+
+    def action_filter(self) -> None:
+        """Ask for a text that lines must contain."""
+        box = self.query_one("#filter", Input)
+        box.display = True
+        box.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while the user types."""
+        self._want(containing=event.value)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Back to the table, with the filter on."""
+        event.input.display = bool(event.value)
+        self.query_one(DataTable).focus()
+
+    def action_clear(self) -> None:
+        """Take the filter away."""
+        box = self.query_one("#filter", Input)
+        box.value, box.display = "", False
+        self.query_one(DataTable).focus()
+
+    def action_help(self) -> None:
+        """Say what the keys do, and what is shown."""
+        self.push_screen(Help())
+
+
+def _status(picture: Picture) -> str:
+    told = [picture.subject, picture.status, chart.facts(picture.step, picture.rate)]
+    if picture.wish.device:
+        told.append(f"only {safe(picture.wish.device, 20)}")
+    if picture.more:
+        told.append(f"{picture.more:,} more lines")
+    return "  ·  ".join(part for part in told if part)
