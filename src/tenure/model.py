@@ -40,7 +40,7 @@ class TensorInfo:
     """What a tensor is, which also an ended one can still answer.
 
     `born` and `ended` are None where nobody saw it happen; `cause` says what ended it
-    ("dispose", "scope exit", "delete", "donate").
+    ("dispose", "scope exit", "session close", "delete", "donate").
     """
 
     framework: str

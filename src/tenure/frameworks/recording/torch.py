@@ -19,7 +19,7 @@ from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
 
 _EVENTS = ("birth", "use", "end", "step")
 _KINDS = ("parameter", "gradient", "optimizer state", "activation", "input")
-CAUSES = ("last reference", "dispose", "scope exit")
+CAUSES = ("last reference", "dispose", "scope exit", "session close")
 _DEVICES = ("cpu", *(f"cuda:{index}" for index in range(64)))
 _TYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32",
           "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "ComplexFloat": "complex64",
