@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -95,11 +96,28 @@ class Trace(reader.Recorded):
         looks = (Look(self.scanned, self.path.name, at), Look(after.scanned, after.path.name, to))
         return diff(*looks, device)
 
+    def export(
+        self,
+        to: str,
+        path: str | PathLike[str] | None = None,
+        *,
+        table: str = "buffers",
+        tell: Callable[[int], None] = lambda rows: None,
+    ) -> Path:
+        """Write it as other tools read it, and say where: perfetto, pprof, speedscope, memory_viz, csv or parquet.
+
+        Without a path, the file is called after the trace and lies here. `table` is which one csv and parquet write;
+        `tell` hears of rows that are done.
+        """
+        from tenure.views.export import export
+
+        return export(self, to, path, table=table, tell=tell)
+
     def leaks(self) -> tuple[Leak, ...]:
         """What grew to the end of the run, who held it and where it was put there; what keeps the most comes first."""
         from tenure.analysis.leaks import leaks
 
-        return leaks(self)
+        return leaks(self.path, lambda: self.scanned)
 
     def findings(self) -> list[Finding]:
         """The faults that were found, the gravest first."""

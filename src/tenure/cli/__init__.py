@@ -19,6 +19,7 @@ VERBS = (
     "report",
     "sql",
     "diff",
+    "export",
     "doctor",
     "check",
     "rules",

@@ -6,6 +6,7 @@ import json
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -118,26 +119,34 @@ class Database:
 
     def run(self, query: str) -> Any:
         """The answer as an Arrow table; of several statements, the last one's. Raises `duckdb.Error` for a bad one."""
-        import duckdb
         import pyarrow as pa
 
         self._source.columns = self._needed(query)
-        try:
+        with self._blame():
             found = self._db.sql(query)
             return pa.table({}) if found is None else found.to_arrow_table()
-        except (duckdb.Error, pa.ArrowException):
-            if self._source.error is not None:
-                raise self._source.error from None
-            raise
 
     def stream(self, query: str, rows: int = 1 << 16) -> Iterator[Any]:
         """The answer as Arrow batches, of which there is one in memory at a time."""
+        self._source.columns = self._needed(query)
+        with self._blame():
+            yield from self._db.sql(query).to_arrow_reader(rows)
+
+    def save(self, query: str, path: Path, options: str) -> None:
+        """Write the answer to a file as DuckDB's COPY does, without keeping it in memory."""
+        self._source.columns = self._needed(query)
+        place = str(path).replace("'", "''")
+        with self._blame():
+            self._db.execute(f"copy ({query}) to '{place}' ({options})")
+
+    @contextmanager
+    def _blame(self) -> Iterator[None]:
+        """What is wrong with the trace is said, and not what DuckDB makes of it."""
         import duckdb
         import pyarrow as pa
 
-        self._source.columns = self._needed(query)
         try:
-            yield from self._db.execute(query).to_arrow_reader(rows)
+            yield
         except (duckdb.Error, pa.ArrowException):
             if self._source.error is not None:
                 raise self._source.error from None

