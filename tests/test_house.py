@@ -55,6 +55,20 @@ LAYERS = {
     "explain": {"model", "errors", "findings", "faults", "sites", "frames", "frameworks", "trace", "views"},
     "traces": {"model", "errors", "findings", "faults", "trace", "analysis", "views"},
     "views": {"model", "errors", "findings", "faults", "sites", "trace", "analysis"},
+    "integrations": {
+        "model",
+        "errors",
+        "findings",
+        "faults",
+        "sites",
+        "frameworks",
+        "analysis",
+        "lifetime",
+        "trace",
+        "traces",
+        "explain",
+        "views",
+    },
     "cli": {
         "model",
         "errors",
@@ -150,7 +164,7 @@ def test_only_adapters_import_frameworks(path):
     found = {name.split(".")[0] for name in imports(path)} & {*FRAMEWORKS, "keras", "jaxlib"}
     inside = path.relative_to(SOURCE).parts
     allowed = {Path(inside[1]).stem} if inside[0] == "frameworks" and len(inside) > 1 else set()
-    if inside[:2] in (("frameworks", "recording"), ("frameworks", "growing")):
+    if inside[:2] in (("frameworks", "recording"), ("frameworks", "growing"), ("frameworks", "exchanging")):
         allowed = {Path(inside[2]).stem.partition("_")[0], "numpy"} | (
             {"keras"} if "tensorflow" in inside[2] else set()
         )

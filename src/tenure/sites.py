@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 # Files of compilers: what is born below them is a constant of the compiled function, not a tensor of the user's.
 _COMPILERS = ("torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "torch/_functorch/aot_autograd.py")
-_LIBRARIES = ("torch", "tensorflow", "keras", "jax", "jaxlib", "numpy", "opt_einsum", "functorch", "torchgen")
+_LIBRARIES = (
+    "torch", "tensorflow", "keras", "jax", "jaxlib", "numpy", "opt_einsum", "functorch", "torchgen",
+    "_pytest", "pluggy", "IPython", "ipykernel", "traitlets",  # which run the user's code
+)  # fmt: skip
 
 
 def _folders() -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tenure.analysis.peak import is_host
+from tenure.trace.events import integers
 from tenure.trace.recorder import Recorder
 from tenure.trace.tail import Tail
 
@@ -16,11 +17,15 @@ _COLUMNS = ("time", "event", "buffer", "bytes", "device")
 
 @dataclass
 class Span:
-    """Bytes alive on a device in a window: when it began, at most, and when it was last looked at."""
+    """Bytes alive on a device in a window: when it began, at most, and when it was last looked at.
+
+    `when` is the moment of the most, if something happened in the window.
+    """
 
     first: int
     most: int
     last: int
+    when: int | None = None
 
 
 @dataclass
@@ -85,19 +90,19 @@ class Meter:
         import pyarrow as pa
         from pyarrow import compute
 
-        words = batches[-1].column("device").dictionary  # which only grow
-        table = pa.table(
-            {
-                "time": _whole([batch.column("time").cast(pa.int64()) for batch in batches]),
-                "event": _whole([batch.column("event").cast(pa.string()) for batch in batches]),
-                "buffer": _whole([batch.column("buffer") for batch in batches]),
-                "bytes": _whole([batch.column("bytes") for batch in batches]),
-                "device": _whole([batch.column("device").indices for batch in batches]),
-            }
+        columns = [pa.chunked_array([batch.column("time").cast(pa.int64()) for batch in batches])]
+        columns += [pa.chunked_array([batch.column(name) for batch in batches]) for name in ("buffer", "bytes")]
+        columns.append(pa.chunked_array([batch.column("device").indices for batch in batches]))
+        table = pa.Table.from_arrays(columns, ["time", "buffer", "bytes", "device"])
+        events = pa.chunked_array([batch.column("event").indices for batch in batches])
+        words = batches[-1].column("event").dictionary.to_pylist()  # which only grow
+        born, ends = (
+            table.filter(compute.equal(events, _number(words.index(name), pa.int32())))
+            if name in words
+            else table.slice(0, 0)
+            for name in ("birth", "end")
         )
-        born = table.filter(compute.equal(table["event"], "birth"))
-        ends = table.filter(compute.equal(table["event"], "end"))
-        self._count(words, born, ends)
+        self._count(batches[-1].column("device").dictionary, born, ends)
 
     def _count(self, words: Any, born: Any, ends: Any) -> None:
         import pyarrow as pa
@@ -113,18 +118,19 @@ class Meter:
         devices = pa.chunked_array([*born["device"].chunks, *gone["device"].chunks])
         left = compute.invert(compute.is_in(known["buffer"], value_set=ends["buffer"].combine_chunks()))
         self._known = known.filter(left).combine_chunks()
-        changes = pa.table({"time": times, "bytes": amounts, "device": devices})
+        changes = pa.Table.from_arrays([times, amounts, devices], ["time", "bytes", "device"])
         changes = changes.take(compute.sort_indices(changes, [("time", "ascending")]))
         for number in compute.unique(changes["device"]).to_pylist():
             if number is not None:
-                own = changes.filter(compute.equal(changes["device"], number))
+                own = changes.filter(compute.equal(changes["device"], _number(number, pa.int32())))
                 self._look(words[number].as_py(), own["time"].combine_chunks(), own["bytes"].combine_chunks())
 
     def _look(self, device: str, times: Any, changes: Any) -> None:
+        import pyarrow as pa
         from pyarrow import compute
 
         before = self._alive.get(device, 0)
-        alive = compute.add(compute.cumulative_sum(changes), before)
+        alive = compute.add(compute.cumulative_sum(changes), _number(before, pa.int64()))
         self._alive[device] = alive[-1].as_py()
         moments = times.to_pylist() if self._windows else []
         for window in self._windows:
@@ -135,14 +141,16 @@ class Meter:
             start = alive[first - 1].as_py() if first else before
             span = window.spans.setdefault(device, Span(start, start, start))
             if last > first:
-                span.most = max(span.most, compute.max(alive.slice(first, last - first)).as_py())
+                inside = alive.slice(first, last - first)
+                most = compute.max(inside)
+                if most.as_py() > span.most:
+                    span.most, span.when = most.as_py(), moments[first + compute.index(inside, most).as_py()]
                 span.last = alive[last - 1].as_py()
 
 
-def _whole(chunks: list[Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.chunked_array(chunks)
+def _number(value: int, kind: Any) -> Any:
+    """For Arrow, which imports pandas to make a number of its own."""
+    return integers([value], kind)[0]
 
 
 def _now() -> int:

@@ -1,0 +1,135 @@
+"""What a test report says of tensor memory, and the line at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from _pytest._code.code import ReprEntry, ReprExceptionInfo, ReprFileLocation, ReprTraceback
+
+from tenure.findings import Finding
+from tenure.integrations.meter import Window
+from tenure.integrations.testing.limits import Limits
+from tenure.model import size
+from tenure.views.formats import full
+from tenure.views.formats.text import clean
+
+if TYPE_CHECKING:
+    from tenure.integrations.testing.leftovers import Left
+
+_TOLD = 5  # findings in one report
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why a test fails: in one line, and the findings."""
+
+    line: str
+    nbytes: int
+    findings: tuple[Finding, ...]
+
+
+@dataclass
+class Totals:
+    """What was seen in a run, or in one process of it."""
+
+    tests: int = 0
+    failed: int = 0
+    leaked: int = 0  # bytes
+    kept: int = 0  # bytes that caches and single names of the project keep, which fails nobody without a limit
+    spared: int = 0  # bytes that libraries and fixtures of wider scopes keep
+    peak: int = 0
+    highest: str = ""
+    notes: list[str] = field(default_factory=list)
+
+    def reach(self, name: str, nbytes: int) -> None:
+        """A test needed so much."""
+        if nbytes > self.peak:
+            self.peak, self.highest = nbytes, name
+
+    def add(self, told: dict[str, Any]) -> None:
+        """What another process has seen."""
+        for name in ("tests", "failed", "leaked", "kept", "spared"):
+            setattr(self, name, getattr(self, name) + told[name])
+        self.reach(told["highest"], told["peak"])
+        self.notes.extend(note for note in told["notes"] if note not in self.notes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As it travels between processes."""
+        return asdict(self)
+
+
+class Collected:
+    """Where xdist hands out tests: what all processes have seen, in one line."""
+
+    def __init__(self) -> None:
+        self._totals = Totals()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """One of them has ended."""
+        told = getattr(node, "workeroutput", {}).get("tenure")
+        if told:
+            self._totals.add(told)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """One line at the end."""
+        summarize(terminalreporter, self._totals)
+
+
+def leaked(left: Sequence[Left], limits: Limits) -> Verdict | None:
+    """The verdict on what is left: over the limit if there is one, else if something piles up."""
+    from tenure.integrations.testing.leftovers import findings
+
+    counted = [one for one in left if limits.leaked is not None or one.piles]
+    nbytes = sum(one.nbytes for one in counted)
+    if not counted or (limits.leaked is not None and nbytes <= limits.leaked):
+        return None
+    count = sum(one.count for one in counted)
+    allowed = "" if limits.leaked is None else f"; it may leave {size(limits.leaked)}"
+    noun = "buffer" if count == 1 else "buffers"
+    line = f"the test left {size(nbytes)} behind in {count:,} {noun}{allowed}"
+    found = findings(counted)
+    if not found:
+        line += "; nobody was found who holds it"
+    return Verdict(line, nbytes, tuple(found))
+
+
+def too_high(folder: Path, parts: Sequence[Window], rise: int, limit: int) -> Verdict:
+    """The verdict on a peak over the limit, with the lines that made the most of it."""
+    from tenure.integrations.testing import peak
+
+    line = f"the test rose {size(rise)} above where it began; it may rise {size(limit)}"
+    return Verdict(line, 0, tuple(peak.findings(folder, parts)))
+
+
+def fail(report: pytest.TestReport, verdict: Verdict) -> None:
+    """Have a test fail for this."""
+    lines = [f"tenure: {clean(verdict.line)}", ""]
+    lines += full.render(verdict.findings[:_TOLD]).splitlines()
+    if len(verdict.findings) > _TOLD:
+        lines += ["", f"and {len(verdict.findings) - _TOLD} more"]
+    first = next(iter(verdict.findings), None)
+    short = f"tenure: {verdict.line}" if first is None else f"{first.code} {first.message}"
+    file, line, _ = report.location
+    place = ReprFileLocation(file, (line or 0) + 1, clean(short))
+    entry = ReprEntry([*lines, ""], None, None, place, "value")
+    report.outcome = "failed"
+    report.longrepr = ReprExceptionInfo(ReprTraceback([entry], None, "value"), place)
+
+
+def summarize(reporter: Any, totals: Totals) -> None:
+    """One line, and what went wrong with the watch."""
+    if totals.tests:
+        told = [f"{totals.tests:,} {'test' if totals.tests == 1 else 'tests'} watched"]
+        told.append(f"{size(totals.leaked)} leaked" if totals.leaked else "nothing leaked")
+        if totals.kept:
+            told.append(f"{size(totals.kept)} kept in caches and single names")
+        if totals.peak:
+            told.append(f"the highest peak was {size(totals.peak)} in {clean(totals.highest)}")
+        reporter.write_line(f"tenure: {'; '.join(told)}")
+    for note in totals.notes:
+        reporter.write_line(f"tenure: {clean(note)}")

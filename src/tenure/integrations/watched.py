@@ -1,0 +1,71 @@
+"""A recording that can be asked, at any moment, what is alive: by birthplace and by amount."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from tenure import frameworks
+from tenure.frameworks.base import Crowd, Growing, Source
+from tenure.integrations.meter import Meter
+from tenure.trace import autostart, recorder
+from tenure.trace.limited import Careful
+
+Birthplace = tuple[str, str]  # framework and stack
+Amounts = dict[Birthplace, tuple[int, int]]  # how many, and their bytes
+
+
+class Watched:
+    """The recording of this process: one that begins now, into `folder`, or the one that is going on already."""
+
+    def __init__(self, folder: Path, trouble: Callable[[str], None]) -> None:
+        self._growing: dict[str, Growing] = {}
+        autostart.wake()
+        active = recorder.active()
+        self._own = active is None
+        if active is None:
+            active = Careful(folder, steps=None, trouble=trouble)
+            active.on_watch.append(self._enlist)
+            active.start()
+        else:
+            for name, source in list(active._sources.items()):
+                self._enlist(name, source)
+            active.on_watch.append(self._enlist)
+        self.recorder = active
+        self.meter = Meter(active)
+
+    def _enlist(self, name: str, source: Source) -> None:
+        self._growing[name] = frameworks.grower(name, source)
+
+    def crowds(self) -> list[tuple[Crowd, Growing]]:
+        """The living buffers by birthplace. Whoever holds this list keeps some of them alive."""
+        return [(crowd, growing) for growing in list(self._growing.values()) for crowd in growing.buffers()]
+
+    def alive(self) -> Amounts:
+        """How many there are of each birthplace, and their bytes."""
+        return {(crowd.framework, crowd.stack): (crowd.count, crowd.nbytes) for crowd, _ in self.crowds()}
+
+    def stop(self) -> None:
+        """Ask no more, and record no more if nobody did before."""
+        self.meter.stop()
+        if self._enlist in self.recorder.on_watch:
+            self.recorder.on_watch.remove(self._enlist)
+        for growing in self._growing.values() if self._own else ():
+            growing.stop()
+        if self._own:
+            self.recorder.stop()
+
+
+def grown(before: Amounts, after: Amounts) -> Amounts:
+    """What there is more of: how many, and their bytes. Where nobody knows who made it, it is the framework's own."""
+    found = {}
+    for place, (count, nbytes) in after.items():
+        known, held = before.get(place, (0, 0))
+        if place[1] and count > known and nbytes > held:
+            found[place] = count - known, nbytes - held
+    return found
+
+
+def innermost(place: Birthplace) -> str:
+    """The line itself, without its callers."""
+    return place[1].partition("\n")[0]
