@@ -1,0 +1,158 @@
+"""One tensor in one safetensors file: written whole or not at all, read by mapping it.
+
+The header is filled up with spaces, so that the bytes begin at a multiple of 64: every framework takes them as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tenure.frameworks.exchange import DTYPES, Host
+from tenure.frameworks.exchanging.numpy_sums import Sum
+from tenure.sharing.store.base import Doer
+from tenure.sharing.store.file import maps
+
+ENDING = ".safetensors"
+PART = ".part"  # not yet whole
+_ALIGNED = 64
+_CHUNK = 1 << 18  # summed up and then written while it is still in the processor's cache
+_LONGEST = 100 << 20  # of a header, in safetensors itself
+_OURS = re.compile(r"\.v\d+-[0-9a-f]{12}\.safetensors$")
+_FORMATS = {"torch": "pt", "tensorflow": "tf", "jax": "flax", "numpy": "np"}
+
+
+class Damaged(Exception):
+    """A file is not what the index says; the text says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A whole file that has no place in the store yet."""
+
+    path: Path
+    start: int
+    checksum: str
+
+
+def named(name: str, version: int, unique: str) -> str:
+    """A file name that people recognise, and that is never used twice."""
+    words = re.sub(r"[^A-Za-z0-9_.-]+", "_", name.replace("/", "."))[:80].lstrip(".-") or "_"
+    return f"{words}.v{version}-{unique}{ENDING}"
+
+
+def is_ours(file: str) -> bool:
+    """Whether a store named this file. What people put beside them is theirs."""
+    return _OURS.search(file) is not None
+
+
+def part(writer: str, unique: str) -> str:
+    """The name of a file while that user writes it."""
+    return f"{writer}-{unique}{PART}"
+
+
+def writer(file: str) -> str:
+    """Who writes that part."""
+    return file.rpartition("-")[0]
+
+
+def written(path: Path, name: str, host: Host, by: Doer, *, durable: bool) -> Draft:
+    """Write a tensor to a new file; with `durable` also through to the disk. Raises OSError, and leaves no file then."""
+    head = _header(name, host, by)
+    checksum = Sum()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        try:
+            _write(fd, memoryview(head))
+            for start in range(0, host.data.nbytes, _CHUNK):
+                chunk = host.data[start : start + _CHUNK]
+                checksum.add(chunk)
+                _write(fd, chunk)
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        raise
+    return Draft(path, len(head), str(checksum))
+
+
+def _header(name: str, host: Host, by: Doer) -> bytes:
+    known = {
+        "format": _FORMATS[host.framework],
+        "tenure.name": name,
+        "tenure.framework": host.framework,
+        "tenure.put": str(by.site or ""),
+    }
+    tensor = {"dtype": host.dtype, "shape": host.shape, "data_offsets": [0, host.data.nbytes]}
+    text = json.dumps({"__metadata__": known, _key(name): tensor}, separators=(",", ":")).encode()
+    text += b" " * (-(8 + len(text)) % _ALIGNED)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _key(name: str) -> str:
+    return "tensor" if name == "__metadata__" else name  # which means something else in a header
+
+
+def _write(fd: int, part: memoryview) -> None:
+    while part.nbytes:
+        part = part[os.write(fd, part) :]
+
+
+def mapped(path: Path, name: str, dtype: str, shape: tuple[int, ...], start: int) -> memoryview:
+    """The bytes of a tensor, mapped; no page of them is read before it is touched.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        Damaged: it is not the file that was written.
+    """
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        _check(fd, name, dtype, shape, start)
+        whole = maps.private(fd, start + size(dtype, shape))
+    finally:
+        os.close(fd)
+    return memoryview(whole)[start:]
+
+
+def _check(fd: int, name: str, dtype: str, shape: tuple[int, ...], start: int) -> None:
+    """That size and header are what the index says: else a framework would read other memory than the tensor's."""
+    there, wanted = os.fstat(fd).st_size, start + size(dtype, shape)
+    if there != wanted:
+        raise Damaged(f"it has {there} bytes instead of {wanted}")
+    head = os.pread(fd, start, 0)
+    if int.from_bytes(head[:8], "little") != start - 8 or start > _LONGEST:
+        raise Damaged("it does not begin as a safetensors file of this store")
+    try:
+        tensor: Any = json.loads(head[8:])[_key(name)]
+        same = tensor == {"dtype": dtype, "shape": list(shape), "data_offsets": [0, wanted - start]}
+    except (ValueError, KeyError, TypeError):
+        raise Damaged("its header cannot be read") from None
+    if not same:
+        raise Damaged("its header tells of another tensor")
+
+
+def size(dtype: str, shape: tuple[int, ...]) -> int:
+    """Bytes of a tensor."""
+    if dtype not in DTYPES:
+        raise Damaged(f"its dtype {dtype!r} is unknown here")
+    nbytes = DTYPES[dtype][1]
+    for count in shape:
+        nbytes *= count
+    return nbytes
+
+
+def verified(data: memoryview, checksum: str) -> None:
+    """Read all bytes. Raises Damaged if they are not those that were written."""
+    found = Sum()
+    for start in range(0, data.nbytes, _CHUNK):
+        found.add(data[start : start + _CHUNK])
+    if str(found) != checksum:
+        raise Damaged("its bytes are not those that were put (the checksum differs)")

@@ -1,0 +1,253 @@
+"""The index of a file store in SQLite: which name has which file, who leases it, who deleted it.
+
+Readers never wait (WAL). Connections are lent to one thread at a time, and left alone after a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import sqlite3
+import threading
+import urllib.parse
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tenure.errors import StoreError
+from tenure.frameworks.exchange import DTYPES
+from tenure.model import Site
+from tenure.sharing.store.base import Doer, Entry
+from tenure.sharing.store.file import forks
+
+FILE = "index.sqlite"
+APPLICATION = 0x74656E72  # "tenr"
+VERSION = 1
+PATIENCE = 60.0  # seconds that a writer waits for others; each of them is done in milliseconds
+SCHEMA = """
+CREATE TABLE entries (
+  name TEXT PRIMARY KEY,
+  version INTEGER NOT NULL,  -- of the last put, also when the name was deleted since
+  file TEXT UNIQUE,  -- NULL: deleted
+  framework TEXT, dtype TEXT, shape TEXT, nbytes INTEGER,
+  start INTEGER,  -- where in the file the bytes begin
+  checksum TEXT,
+  put TEXT,
+  deleted TEXT
+) WITHOUT ROWID;
+CREATE TABLE leases (token TEXT PRIMARY KEY, name TEXT NOT NULL, holder TEXT NOT NULL, by TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX leases_of_name ON leases (name);
+"""
+_COLUMNS = "name, version, file, framework, dtype, shape, nbytes, start, checksum, put"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A name that is there, and its file."""
+
+    name: str
+    version: int
+    file: str
+    framework: str
+    dtype: str
+    shape: tuple[int, ...]
+    nbytes: int
+    start: int
+    checksum: str
+    put: Doer
+
+    @property
+    def entry(self) -> Entry:
+        """The same as all stores tell it."""
+        dtype = DTYPES[self.dtype][0] if self.dtype in DTYPES else self.dtype
+        return Entry(self.name, self.version, self.framework, self.shape, dtype, self.nbytes, self.put)
+
+
+class Index:
+    """The connections to the index of one store."""
+
+    def __init__(self, folder: Path, url: str, *, writable: bool, durable: bool) -> None:
+        self.url = url
+        self.writable = writable
+        self._path = folder / FILE
+        self._durable = durable
+        self._identity = self._seen()
+        self._idle: deque[sqlite3.Connection] = deque()
+        self._all: set[sqlite3.Connection] = set()
+        self._closed = False
+        self._inside = threading.local()
+        forks.watch(self)
+
+    @property
+    def inside(self) -> bool:
+        """Whether this thread is in a write transaction: another one would wait for itself."""
+        return getattr(self._inside, "now", False)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection, for a statement or two."""
+        with self._telling():
+            connection = self._lent()
+            try:
+                yield connection
+            finally:
+                self._back(connection)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A connection that alone may write; what was done is there for all when the block ends, or not at all."""
+        if not self.writable:
+            raise StoreError(f"{self.url} is read-only for this process: it can be read, and not changed")
+        with self.reading() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            self._inside.now = True
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                self._inside.now = False
+
+    def close(self) -> None:
+        """Close the connections, those that are lent when they come back."""
+        self._closed = True
+        with contextlib.suppress(IndexError):
+            while True:
+                self._shut(self._idle.pop())
+
+    def forked(self) -> None:
+        """Leave the parent's connections alone: to close one here would touch the locks and files of the parent."""
+        for connection in self._all:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
+        self._idle, self._all, self._inside = deque(), set(), threading.local()
+
+    def _lent(self) -> sqlite3.Connection:
+        if self._closed:
+            raise StoreError(f"{self.url} was closed, and cannot be used again")
+        if self._seen() != self._identity:
+            raise StoreError(f"{self.url}: its folder was removed or replaced; open the store again")
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._new()
+
+    def _seen(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _new(self) -> sqlite3.Connection:
+        connection = connected(self._path, "mode=rw") if self.writable else _only_read(self._path)
+        connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+        self._all.add(connection)
+        return connection
+
+    def _back(self, connection: sqlite3.Connection) -> None:
+        # One that only reads may have been opened without locks, so it is good for one look.
+        if self._closed or not self.writable:
+            self._shut(connection)
+        else:
+            self._idle.append(connection)
+
+    def _shut(self, connection: sqlite3.Connection) -> None:
+        self._all.discard(connection)
+        connection.close()
+
+    @contextlib.contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise told(self.url, self._path, error) from error
+
+
+def connected(path: Path, how: str) -> sqlite3.Connection:
+    """A connection that begins no transactions by itself, and that any thread may use."""
+    where = f"file:{urllib.parse.quote(str(path))}?{how}"
+    return sqlite3.connect(where, PATIENCE, isolation_level=None, check_same_thread=False, uri=True)
+
+
+def _only_read(path: Path) -> sqlite3.Connection:
+    """In a folder that cannot be written to: with the writers' help where there are any, else as it lies there."""
+    connection = connected(path, "mode=ro")
+    try:
+        connection.execute("SELECT 1 FROM entries").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        if path.with_name(f"{path.name}-wal").exists():
+            raise
+        connection = connected(path, "immutable=1")
+    return connection
+
+
+def told(url: str, path: Path, error: sqlite3.Error) -> StoreError:
+    """What SQLite says, as users need to know it."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return StoreError(f"{url}: the disk is full ({path.name} could not grow); nothing was changed")
+    if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return StoreError(f"{url}: another process has kept {path.name} locked for {PATIENCE:.0f} s; is one stopped?")
+    if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
+        return StoreError(f"{url}: {path.name} is read-only for this process; nothing was changed")
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return StoreError(
+            f"{url}: {path} is damaged ({error}); the tensors lie in {path.parent / 'tensors'} as safetensors files"
+        )
+    return StoreError(f"{url}: {path.name} could not be used ({error}); nothing was changed")
+
+
+def row(connection: sqlite3.Connection, name: str) -> Row | None:
+    """A name that is there."""
+    found = connection.execute(f"SELECT {_COLUMNS} FROM entries WHERE name = ? AND file NOT NULL", (name,)).fetchone()  # noqa: S608
+    return None if found is None else _row(found)
+
+
+def rows(connection: sqlite3.Connection) -> list[Row]:
+    """All names that are there, in order."""
+    query = f"SELECT {_COLUMNS} FROM entries WHERE file NOT NULL ORDER BY name"  # noqa: S608
+    return [_row(found) for found in connection.execute(query)]
+
+
+def set_row(connection: sqlite3.Connection, new: Row) -> None:
+    """A new version of a name."""
+    values = (*(getattr(new, column) for column in _COLUMNS.split(", ")[:5]), json.dumps(new.shape), new.nbytes)
+    connection.execute(
+        f"INSERT OR REPLACE INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
+        (*values, new.start, new.checksum, packed(new.put)),
+    )
+
+
+def last_version(connection: sqlite3.Connection, name: str) -> int:
+    """The version of the last put, also of a name that was deleted since."""
+    found = connection.execute("SELECT version FROM entries WHERE name = ?", (name,)).fetchone()
+    return found[0] if found else 0
+
+
+def _row(found: tuple[Any, ...]) -> Row:
+    name, version, file, framework, dtype, shape, nbytes, start, checksum, put = found
+    sizes = tuple(json.loads(shape))
+    return Row(name, version, file, framework, dtype, sizes, nbytes, start, checksum, unpacked(put))
+
+
+def packed(doer: Doer) -> str:
+    """A doer as text."""
+    return json.dumps(asdict(doer))
+
+
+def unpacked(text: str) -> Doer:
+    """And back."""
+    known = json.loads(text)
+    site = known.pop("site")
+    return Doer(Site(**site) if site else None, **known)
+
+
+def mine(path: Path) -> bool:
+    """Whether this process may write to a folder and the index in it."""
+    return os.access(path, os.W_OK) and (not (path / FILE).exists() or os.access(path / FILE, os.W_OK))

@@ -1,0 +1,63 @@
+"""Which users of a store are alive: each holds a lock on a file of its own, and the kernel ends the lock with the process.
+
+A process number would do only on one machine without containers, and is given again to others; a lock is neither.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import weakref
+from pathlib import Path
+
+from tenure.sharing.store.file import forks
+
+
+class Presence:
+    """One user of a store: `id` is known to the others, and `alive` to them as long as this object and its process live.
+
+    To be made, and to be cleared away, only inside of a write transaction of the index: else one could be taken for
+    dead between its making and its locking.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.process = os.getpid()
+        self.id = f"{self.process}-{secrets.token_hex(8)}"
+        path = folder / self.id
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+        self._end = weakref.finalize(self, _let_go, path, self._fd)
+        forks.watch(self)
+
+    def end(self) -> None:
+        """Let go: what this user leased is leased no more."""
+        self._end()
+
+    def forked(self) -> None:
+        """The child has a copy of the lock, which would outlive its owner."""
+        if self._end.detach() is not None:
+            os.close(self._fd)
+
+
+def _let_go(path: Path, fd: int) -> None:
+    with contextlib.suppress(OSError):  # the whole folder may be gone
+        path.unlink()
+    os.close(fd)
+
+
+def alive(folder: Path, id: str) -> bool:  # noqa: A002 - it is one
+    """Whether that user is still there."""
+    try:
+        fd = os.open(folder / id, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        # Shared, so that two who ask at the same time do not take each other for the owner.
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
