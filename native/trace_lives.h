@@ -194,7 +194,7 @@ class Curve {
 };
 
 struct Site {
-    int64_t births = 0, bytes = 0, count = 0, alive = 0;
+    int64_t births = 0, bytes = 0, count = 0, alive = 0, last = 0;  // `last` is when the last was born
     double drag = 0;  // bytes x microseconds
 };
 

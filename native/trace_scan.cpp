@@ -5,7 +5,9 @@
 #include "trace_lives.h"
 #include "trace_layers.h"
 
+#include <cstring>
 #include <memory>
+#include <string>
 
 namespace tenure {
 namespace {
@@ -13,6 +15,7 @@ namespace {
 enum Event { kBirth, kUse, kEnd, kKind, kOther, kStep };
 constexpr int64_t kLatest = 32503680000000000, kLargest = 1LL << 48;  // as trace/streams.py has them
 constexpr uint32_t kLong = 64;                                         // batches
+constexpr int32_t kMostSites = 1 << 20;
 
 template <class T>
 struct Column {
@@ -94,8 +97,12 @@ class Scan {
     void restore(uint32_t process, const Life *lives, size_t count) {
         if (living.size() <= process) living.resize(process + 1);
         for (size_t at = 0; at < count; at++) {
-            living[process].add(lives[at].buffer) = lives[at];
-            if (until_ == kNever && lives[at].bytes) all.add(lives[at].born, lives[at].bytes, lives[at].device);
+            const Life &life = lives[at];
+            if (life.device < 0 || life.device >= kDevices || life.site < -1 || life.site > kMostSites) continue;  // of a damaged file
+            living[process].add(life.buffer) = life;
+            if (until_ != kNever) continue;
+            if (life.site >= 0 && sites.size() <= static_cast<size_t>(life.site)) sites.resize(static_cast<size_t>(life.site) + 1);
+            if (life.bytes) all.add(life.born, life.bytes, life.device);
         }
     }
 
@@ -134,6 +141,7 @@ class Scan {
             Site &site = sites[static_cast<size_t>(life.site)];
             site.births++, site.count++;
             site.bytes += life.bytes, site.alive += life.bytes;
+            site.last = std::max(site.last, time);
         }
         growth.add(life.site, life.step, life.bytes + 1);
         if (life.bytes) change(own, time, life.bytes, life.device);

@@ -4,14 +4,17 @@ constexpr const char *kCapsule = "tenure.scan";
 
 Scan *scan_of(PyObject *capsule) { return static_cast<Scan *>(PyCapsule_GetPointer(capsule, kCapsule)); }
 
+PyObject *capsule_of(Scan *scan) {
+    return PyCapsule_New(scan, kCapsule, [](PyObject *self) { delete scan_of(self); });
+}
+
 // scan(bins, until, several): a new one; `until` below 0 for all of time, `several` for a curve of each process too.
 PyObject *py_scan(PyObject *, PyObject *args) {
     Py_ssize_t bins;
     long long until;
     int several;
     if (!PyArg_ParseTuple(args, "nLp", &bins, &until, &several)) return nullptr;
-    auto *scan = new Scan(static_cast<size_t>(bins), until < 0 ? kNever : until, several && until < 0);
-    return PyCapsule_New(scan, kCapsule, [](PyObject *self) { delete scan_of(self); });
+    return capsule_of(new Scan(static_cast<size_t>(bins), until < 0 ? kNever : until, several && until < 0));
 }
 
 // As the Arrow C data interface has it.
@@ -253,9 +256,9 @@ PyObject *py_sites(PyObject *, PyObject *capsule) {
     Scan *scan = scan_of(capsule);
     if (!scan) return nullptr;
     const auto &all = scan->sites;
-    return Py_BuildValue("{sNsNsNsNsN}", "births", told(all, [](auto &site) { return site.births; }), "bytes", told(all, [](auto &site) { return site.bytes; }),
+    return Py_BuildValue("{sNsNsNsNsNsN}", "births", told(all, [](auto &site) { return site.births; }), "bytes", told(all, [](auto &site) { return site.bytes; }),
                          "count", told(all, [](auto &site) { return site.count; }), "alive", told(all, [](auto &site) { return site.alive; }),
-                         "drag", told(all, [](auto &site) { return site.drag; }));
+                         "last", told(all, [](auto &site) { return site.last; }), "drag", told(all, [](auto &site) { return site.drag; }));
 }
 
 // growth(scan): (steps a part, the last step, births less ends, their bytes), each [site][part].
@@ -286,6 +289,8 @@ PyObject *py_steps(PyObject *, PyObject *args) {
     return told(process < scan->steps.size() ? scan->steps[process] : std::vector<int64_t>(), [](int64_t value) { return value; });
 }
 
+#include "trace_digest.h"
+
 PyMethodDef methods[] = {
     {"scan", py_scan, METH_VARARGS, "scan(bins, until, several)"},
     {"feed", py_feed, METH_VARARGS, "feed(scan, process, number, batch, places, maps): the latest time"},
@@ -304,6 +309,9 @@ PyMethodDef methods[] = {
     {"sites", py_sites, METH_O, "sites(scan): what was born at each site"},
     {"growth", py_growth, METH_O, "growth(scan): births less ends by site and part of the run"},
     {"steps", py_steps, METH_VARARGS, "steps(scan, process): when its steps were done"},
+    {"pack", py_pack, METH_O, "pack(scan): a finished scan of one stream, as bytes"},
+    {"unpack", py_unpack, METH_VARARGS, "unpack(bytes): the scan again"},
+    {"weight", py_weight, METH_O, "weight(scan): the bytes of what grows with a run"},
     {"facts", py_facts, METH_O, "facts(scan): the run in numbers"},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -150,9 +150,10 @@ def _born(state: _Scan, own: _Curve | None, life: dict[str, int]) -> None:
     state.bytes += life["bytes"]
     if life["site"] >= 0:
         while len(state.sites) <= life["site"]:
-            state.sites.append([0, 0, 0, 0, 0.0])
+            state.sites.append([0, 0, 0, 0, 0, 0.0])
         for at, change in enumerate((1, life["bytes"], 1, life["bytes"])):
             state.sites[life["site"]][at] += change
+        state.sites[life["site"]][4] = max(state.sites[life["site"]][4], life["born"])
         if life["step"] >= 0:
             state.growth.append((life["site"], life["step"], life["bytes"] + 1))
     _change(state, own, life["born"], life["bytes"], life["device"])
@@ -173,7 +174,7 @@ def _ended(state: _Scan, own: _Curve | None, process: int, life: dict[str, int],
         site = state.sites[life["site"]]
         site[2] -= 1
         site[3] -= life["bytes"]
-        site[4] += float(life["bytes"]) * float(time - max(life["last_use"], life["born"]))
+        site[5] += float(life["bytes"]) * float(time - max(life["last_use"], life["born"]))
         if step is not None:
             state.growth.append((life["site"], step, -life["bytes"] - 1))
     _change(state, own, time, -life["bytes"], life["device"])
@@ -228,6 +229,8 @@ def restore(state: Any, process: int, kept: bytes) -> None:  # noqa: D103
     state.living[process] = {life["buffer"]: life for life in json.loads(kept)}
     if state.until == NEVER:
         for life in state.living[process].values():
+            while len(state.sites) <= life["site"]:
+                state.sites.append([0, 0, 0, 0, 0, 0.0])
             _change(state, None, life["born"], life["bytes"], life["device"])
 
 
@@ -275,8 +278,8 @@ def lay(sums: Any, width: int, rows: Any, begin: Any, to: Any, amounts: Any) -> 
 
 
 def sites(state: Any) -> dict[str, bytes]:  # noqa: D103
-    columns = list(zip(*state.sites, strict=True)) or [()] * 5
-    codes = (("births", "q"), ("bytes", "q"), ("count", "q"), ("alive", "q"), ("drag", "d"))
+    columns = list(zip(*state.sites, strict=True)) or [()] * 6
+    codes = (("births", "q"), ("bytes", "q"), ("count", "q"), ("alive", "q"), ("last", "q"), ("drag", "d"))
     return {name: array(code, values).tobytes() for (name, code), values in zip(codes, columns, strict=True)}
 
 

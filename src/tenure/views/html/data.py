@@ -1,0 +1,132 @@
+"""What the page is drawn from: a trace as bounded plain data. Times are in µs since its beginning.
+
+However many buffers there were, the page gets sums at some moments, the lines that mattered, and a few lives of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from itertools import accumulate
+from typing import Any
+
+import tenure
+from tenure.analysis.peak import device_of
+from tenure.analysis.scan import Scan
+from tenure.analysis.summary import Summary
+from tenure.analysis.timeline import Sums, Timeline
+from tenure.views.html.texts import plain, shown
+
+SITES = 160
+_STEPS = 4000
+
+
+def about(summary: Summary) -> dict[str, Any]:
+    """The run in numbers."""
+    began: datetime | None = summary.began
+    return {
+        "version": tenure.__version__,
+        "path": shown(summary.path),
+        "command": shown(" ".join(summary.command)),
+        "frameworks": [shown(amount.name) for amount in summary.frameworks],
+        "processes": len(summary.processes),
+        "began": began.isoformat() if began else None,
+        "seconds": summary.seconds,
+        "steps": summary.steps,
+        "events": summary.events,
+        "buffers": summary.buffers,
+        "bytes": summary.bytes,
+        "left": {"bytes": summary.left.bytes, "count": summary.left.count},
+        "notes": plain(list(summary.notes)),
+    }
+
+
+def devices(scan: Scan) -> list[dict[str, Any]]:
+    """Those on which something was alive, the one that matters most first."""
+    first, main = scan.facts[0], device_of(scan)
+    found = [
+        {"number": at, "name": shown(name), "peak": most, "at": when - first, "end": left}
+        for at, (name, (most, when, left)) in enumerate(zip(scan.words("device"), scan.peaks(), strict=False))
+        if most
+    ]
+    return sorted(found, key=lambda one: (one["number"] != main, -one["peak"]))
+
+
+def steps(scan: Scan) -> dict[str, Any]:
+    """When steps were done, in the process with the most of them; of very many, every so many-th."""
+    times = max(scan.steps, key=len, default=())
+    every = -(-len(times) // _STEPS) or 1
+    return {"every": every, "times": [time - scan.facts[0] for time in times[every - 1 :: every]]}
+
+
+def moments(drawn: Timeline, first: int) -> list[int]:
+    """The moments, since the beginning."""
+    return [moment - first for moment in drawn.moments]
+
+
+def layers(scan: Scan, drawn: Timeline) -> dict[str, list[dict[str, Any]]]:
+    """The bytes alive by kind, scope and process, for each device."""
+    processes = [stream.process for stream in scan.streams]
+    ranks = [f"process {one.number}" if one.rank is None else f"rank {one.rank}" for one in processes]
+    found = {"kind": _layers(drawn.kinds, scan.words("kind"))}
+    if scan.words("scope"):
+        found["scope"] = _layers(drawn.scopes, scan.words("scope"), "no scope")
+    if len(ranks) > 1:
+        found["rank"] = _layers(drawn.processes, ranks)
+    return found
+
+
+def _layers(sums: Sums, names: Sequence[str], rest: str = "others") -> list[dict[str, Any]]:
+    found = []
+    for at, (device, number) in enumerate(sums.rows):
+        values = list(_row(sums, at))
+        if any(values):
+            name = rest if number is None else names[number]
+            found.append({"device": device, "name": shown(name), "changes": _changes(values)})
+    return found
+
+
+def rows(drawn: Timeline, order: dict[int, int]) -> list[dict[str, Any]]:
+    """The bytes alive, how many buffers, and how much of it past its last use, by site; sites that are not shown are one."""
+    found: list[dict[str, Any]] = []
+    rest: dict[int, list[list[int]]] = {}
+    for at, (device, number) in enumerate(drawn.sites.rows):
+        columns = [list(_row(sums, at)) for sums in (drawn.sites, drawn.counts, drawn.past)]
+        if not any(columns[1]):
+            continue
+        if number in order:
+            found.append({"device": device, "site": order[number], "changes": _changes(*columns)})
+        else:
+            before = rest.get(device)
+            rest[device] = columns if before is None else [_sum(*pair) for pair in zip(before, columns, strict=True)]
+    found += [{"device": device, "site": -1, "changes": _changes(*columns)} for device, columns in rest.items()]
+    return found
+
+
+def order_of(drawn: Timeline, limit: int = SITES) -> dict[int, int]:
+    """The sites that are shown, by number: those that at some moment had the most alive come first."""
+    most: dict[int, int] = {}
+    for at, (_, number) in enumerate(drawn.sites.rows):
+        if number is not None and any(_row(drawn.counts, at)):
+            most[number] = max(most.get(number, 0), *_row(drawn.sites, at))
+    chosen = sorted(most, key=lambda number: (-most[number], number))[:limit]
+    return {number: at for at, number in enumerate(chosen)}
+
+
+def _row(sums: Sums, at: int) -> Iterable[int]:
+    return accumulate(sums.values[at * sums.width : (at + 1) * sums.width - 1])
+
+
+def _sum(one: list[int], other: list[int]) -> list[int]:
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+def _changes(*columns: list[int]) -> list[int]:
+    """Only where something changes: the moment's place, then what each column says from there on."""
+    found: list[int] = []
+    before: tuple[int, ...] = (0,) * len(columns)
+    for at, values in enumerate(zip(*columns, strict=True)):
+        if values != before:
+            found += (at, *values)
+            before = values
+    return found

@@ -1,0 +1,148 @@
+// The picture: bytes alive over time, in layers, with steps and the moments chosen marked.
+
+const chart = {
+  drawn: null, // the library's
+  layers: [],
+  range: null, // [from, to] in µs, null for all
+
+  start() {
+    this.drawn = echarts.init(get("chart"), null, { renderer: "canvas" });
+    new ResizeObserver(() => this.drawn.resize()).observe(get("chart"));
+    this.drawn.getZr().on("click", (event) => {
+      const at = [event.offsetX, event.offsetY];
+      if (this.drawn.containPixel("grid", at)) state.look(this.time(this.drawn.convertFromPixel({ xAxisIndex: 0 }, at[0])));
+    });
+    this.drawn.on("datazoom", () => {
+      const { startValue, endValue } = this.drawn.getOption().dataZoom[0];
+      const [from, to] = [this.time(startValue), this.time(endValue)];
+      this.range = from <= 0 && to >= trace.span ? null : [from, to];
+      get("zoom-out").classList.toggle("hidden", !this.range);
+      this.mark();
+      remote.zoomed(this.range);
+    });
+  },
+
+  // Across the picture goes time, or each moment alike, so that what is quick has room too.
+  x(time) {
+    return state.axis === "time" ? time : trace.view.index(time);
+  },
+  time(x) {
+    if (state.axis === "time") return x;
+    const { moments } = trace.view;
+    return moments[Math.max(0, Math.min(moments.length - 1, Math.round(x)))];
+  },
+  end() {
+    return state.axis === "time" ? trace.span : trace.view.moments.length - 1;
+  },
+
+  draw() {
+    const picture = trace.view;
+    this.layers = layersOf(trace, picture, state.by, state.device);
+    const xs = state.axis === "time" ? picture.moments : picture.moments.map((_, at) => at);
+    const series = this.layers.map((layer) => ({
+      name: layer.name, type: "line", stack: "alive", step: "end", symbol: "none", silent: true, animation: false,
+      lineStyle: { width: 0.6, color: layer.fill }, itemStyle: { color: layer.fill },
+      areaStyle: { color: layer.fill, opacity: this.opacity(layer) },
+      data: Array.from(layer.size, (size, at) => [xs[at], size]),
+    }));
+    if (rival) series.push(this.other());
+    series.push({ id: "marks", name: "", type: "line", data: [], markLine: { data: [] }, tooltip: { show: false } });
+    this.drawn.setOption(this.option(series), { notMerge: true });
+    this.mark();
+  },
+
+  opacity(layer) {
+    return state.lit === null || state.by !== "site" ? 0.82 : layer.site === state.lit ? 1 : 0.18;
+  },
+
+  // The trace that this one is compared with, as a line above the layers.
+  other() {
+    const size = rival.whole.sum(rival.whole.rows.filter((row) => row.device === rivalDevice()));
+    return {
+      name: `${file(rival.about.path)} (other)`, type: "line", step: "end", symbol: "none", silent: true, animation: false,
+      lineStyle: { width: 2, type: "dashed", color: colour("text") }, itemStyle: { color: colour("text") },
+      data: Array.from(size, (value, at) => [this.x(rival.whole.moments[at]), value]),
+    };
+  },
+
+  option(series) {
+    const text = { color: colour("soft"), fontSize: 14 };
+    const [from, to] = this.range ? this.range.map((time) => this.x(time)) : [0, this.end()];
+    return {
+      animation: false,
+      textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
+      grid: { left: 84, right: 24, top: 58, bottom: 66 },
+      legend: {
+        top: 2, left: 70, right: 20, height: 24, type: "scroll", icon: "roundRect", itemWidth: 14, itemHeight: 12, itemGap: 14, textStyle: { color: colour("text"), fontSize: 14 },
+        pageTextStyle: text, pageIconColor: colour("strong"), selectedMode: false, data: series.map((one) => one.name).filter(Boolean),
+      },
+      tooltip: {
+        trigger: "axis", confine: true, transitionDuration: 0, backgroundColor: colour("card"), borderColor: colour("edge"),
+        textStyle: { color: colour("text"), fontSize: 14 }, axisPointer: { type: "line", lineStyle: { color: colour("soft") } },
+        formatter: (found) => this.tip(found),
+      },
+      xAxis: {
+        type: "value", min: 0, max: this.end(), axisLine: { lineStyle: { color: colour("edge") } }, splitLine: { show: false },
+        axisLabel: { ...text, hideOverlap: true, formatter: (x) => clock(this.time(x), this.seen()) }, axisTick: { lineStyle: { color: colour("edge") } },
+      },
+      yAxis: {
+        type: "value", min: 0, ...this.heights(series), axisLabel: { ...text, formatter: round }, splitLine: { lineStyle: { color: colour("grid") } },
+      },
+      dataZoom: [
+        { type: "inside", startValue: from, endValue: to, filterMode: "none", minValueSpan: state.axis === "time" ? 20 : 4 },
+        {
+          type: "slider", startValue: from, endValue: to, filterMode: "none", height: 22, bottom: 10, showDetail: false, brushSelect: false,
+          borderColor: colour("edge"), fillerColor: "rgba(90,140,220,.18)", dataBackground: { lineStyle: { opacity: 0.4 }, areaStyle: { opacity: 0.15 } },
+        },
+      ],
+      series,
+    };
+  },
+
+  // Ticks at round numbers of KiB, MiB, GiB.
+  heights(series) {
+    const top = Math.max(1, ...series.filter((one) => one.stack !== "alive").flatMap((one) => one.data.map((point) => point[1])));
+    const stacked = trace.view.moments.reduce((high, _, at) => Math.max(high, this.layers.reduce((sum, layer) => sum + layer.size[at], 0)), top);
+    const interval = 2 ** Math.ceil(Math.log2(stacked / 6));
+    return { interval, max: interval * Math.ceil((stacked * 1.02) / interval) };
+  },
+
+  seen() {
+    return this.range ? this.range[1] - this.range[0] : trace.span;
+  },
+
+  // The moment under the pointer in words.
+  tip(found) {
+    if (!found.length) return "";
+    const at = trace.view.index(this.time(found[0].axisValue));
+    const rows = this.layers.map((layer) => [layer, layer.size[at]]).filter(([, size]) => size).sort((one, other) => other[1] - one[1]);
+    const total = rows.reduce((sum, [, size]) => sum + size, 0);
+    const time = trace.view.moments[at];
+    const step = trace.step(time);
+    return el("div", { class: "tip" },
+      el("b", {}, `${bytes(total)} at ${clock(time, this.seen())}${step === null ? "" : `, step ${number(step)}`}`),
+      el("table", {}, rows.slice(0, 8).map(([layer, size]) => el("tr", {}, el("td", {}, swatch(layer.fill), layer.name), el("td", { class: "n" }, bytes(size))))));
+  },
+
+  // Steps (as many as can be told apart), the moment chosen, and the one it is compared with.
+  mark() {
+    const [from, to] = this.range || [0, trace.span];
+    const { times, every } = trace.steps;
+    const inside = times.map((time, at) => [time, (at + 1) * every - 1]).filter(([time]) => time >= from && time <= to);
+    const stride = Math.ceil(inside.length / 24);
+    const steps = inside.filter((_, at) => (at + 1) % stride === 0).map(([time, step]) => ({
+      xAxis: this.x(time), lineStyle: { color: colour("soft"), width: 1, opacity: 0.35, type: "dotted" },
+      label: { formatter: `${step}`, color: colour("soft"), fontSize: 12, position: "end" },
+    }));
+    const moments = [[state.at, state.from === null ? "" : "B", "solid"], [state.from, "A", "dashed"]].filter(([time]) => time !== null).map(([time, name, type]) => ({
+      xAxis: this.x(time), lineStyle: { color: colour("text"), width: 2, type }, label: { formatter: name, color: colour("text"), fontSize: 15, fontWeight: "bold", position: "end" },
+    }));
+    this.drawn.setOption({ series: [{ id: "marks", markLine: { symbol: "none", silent: true, animation: false, data: [...steps, ...moments] } }] });
+    get("hint").textContent = `${inside.length ? "Dotted: ends of steps. " : ""}Click: what was alive then. Wheel or slider: zoom. Each point is the highest moment of its stretch of time.`;
+  },
+
+  zoom(from, to) {
+    const whole = from <= 0 && to >= trace.span;
+    this.drawn.dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue: whole ? 0 : this.x(Math.max(0, from)), endValue: whole ? this.end() : this.x(Math.min(trace.span, to)) });
+  },
+};

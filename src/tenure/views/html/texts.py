@@ -1,0 +1,69 @@
+"""What a trace says, made fit for a page: short enough, printable, and its source where that can be read."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tenure.model import Holder, Site
+
+_LONGEST = 300
+_AROUND = 3  # lines of source before and after
+_FRAMES = 24
+# What moves, hides or reverses what stands beside it.
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+
+
+def shown(text: Any, longest: int = _LONGEST) -> str:
+    """A text as people can see it: what has no shape is a box, and of what is too long the beginning is told."""
+    told = str(text)
+    cut = told if len(told) <= longest else f"{told[:longest]}… ({len(told):,} characters)"
+    return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", cut)
+
+
+def plain(value: Any) -> Any:
+    """Plain data with all its texts made fit."""
+    if isinstance(value, str):
+        return shown(value, 4 * _LONGEST)
+    if isinstance(value, dict):
+        return {shown(key): plain(one) for key, one in list(value.items())[:100]}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value[:200]]
+    return value if isinstance(value, int | float | bool) or value is None else shown(value)
+
+
+def excerpt(file: str, line: int) -> list[list[Any]]:
+    """The lines around a place, each with its number; only from files of Python, for a trace may name any."""
+    if not file.endswith((".py", ".pyw")) or "\x00" in file:
+        return []
+    lines = linecache.getlines(file)
+    if not 0 < line <= len(lines):
+        return []
+    first = max(1, line - _AROUND)
+    return [[at, shown(lines[at - 1].rstrip("\n"), 160)] for at in range(first, min(len(lines), line + _AROUND) + 1)]
+
+
+def frame(site: Site) -> dict[str, Any]:
+    """A place in the user's code, with what stands there."""
+    return {
+        "file": shown(site.file),
+        "line": site.line,
+        "function": shown(site.function, 120),
+        "source": excerpt(site.file, site.line),
+    }
+
+
+def frames(stack: Sequence[Site]) -> list[dict[str, Any]]:
+    """A stack, innermost first."""
+    return [frame(site) for site in stack[:_FRAMES]]
+
+
+def holder(found: Holder, suspect: int | None, label: str) -> dict[str, Any]:
+    """A holder's path; the suspect is the link that should not be."""
+    links = [
+        {"text": shown(link.text), "kind": shown(link.kind, 40), "site": link.site and shown(link.site.short)}
+        for link in found.links[:64]
+    ]
+    return {"kind": shown(found.kind, 40), "label": label, "links": links, "suspect": suspect}
