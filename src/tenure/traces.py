@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tenure.errors import TraceError
 from tenure.findings import Finding
 from tenure.trace import reader, told
 
@@ -118,6 +119,20 @@ class Trace(reader.Recorded):
         from tenure.analysis.leaks import leaks
 
         return leaks(self.path, lambda: self.scanned)
+
+    def to_html(self, path: str | PathLike[str], other: Trace | None = None) -> None:
+        """Write a page that shows this trace, and what is different from another one. It needs no network.
+
+        Raises `TraceError` where it cannot be written.
+        """
+        from tenure.views.html.build import both
+        from tenure.views.html.page import render
+
+        page = render(both(self, other))
+        try:
+            Path(path).write_text(page, "utf-8")
+        except OSError as error:
+            raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
 
     def findings(self) -> list[Finding]:
         """The faults that were found, the gravest first."""
