@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from tenure.model import Site as Site
     from tenure.model import TensorInfo as TensorInfo
     from tenure.model import Usage as Usage
+    from tenure.sharing.session import Session as Session
     from tenure.sharing.store import Store as Store
     from tenure.trace.api import mark as mark
     from tenure.trace.api import step as step
@@ -69,6 +70,7 @@ _HOMES = {
     "lifetime.own": ("Owned", "own"),
     "lifetime.scope": ("Scope", "adopt", "carry", "keep", "scope"),
     "model": ("Holder", "Link", "Memory", "Remains", "Remnant", "Site", "TensorInfo", "Usage"),
+    "sharing.session": ("Session",),
     "sharing.store": ("Store",),
     "trace.api": ("mark", "step", "trace"),
     "traces": ("Trace", "load"),

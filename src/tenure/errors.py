@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from tenure.findings import Finding
@@ -34,6 +34,12 @@ class Unsupported(TenureError, TypeError):
     """tenure was asked for something that this object or this framework cannot do; `finding` says which fault it is."""
 
     finding: Finding | None = None
+
+    @staticmethod
+    def of(error: BaseException | None) -> Finding | None:
+        """The finding that an error carries, if it is one of these. Runs no code of the user's."""
+        found = vars(error).get("finding") if issubclass(type(error), Unsupported) else None
+        return cast("Finding | None", found)
 
 
 class TraceError(TenureError, ValueError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tenure.errors import Unsupported
 from tenure.faults import MODULES
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ def find(raised: Raised) -> Finding | None:
     """The finding for an exception or for one that it came from, or None. Raises what a recogniser raises."""
     recognisers = _recognisers()
     for one in raised.chain():
+        carried = Unsupported.of(one.exception)
+        if carried is not None:
+            return carried
         for recognise in recognisers:
             finding = recognise(one)
             if finding is not None:

@@ -1,6 +1,6 @@
 """A session is used after it was closed.
 
-What happens: RuntimeError "Attempted to use a closed Session."
+What happens: RuntimeError "Attempted to use a closed Session.", or tenure's own SessionClosed, which names the places.
 
 Why: Leaving the `with` block, or close(), ends a session for everybody who has it. The tensors are not gone: they
 belong to the graph, and another session can run them. The values of variables are: they lived in the session.
@@ -34,7 +34,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
-from tenure.findings import Fix
+from tenure.findings import Fix, Place, Role
+from tenure.model import Site
 
 if TYPE_CHECKING:
     from tenure.check.facts import Found
@@ -50,6 +51,8 @@ def in_exception(raised: Raised) -> Finding | None:
         r"Attempted to use a closed Session|Session has been closed|RuntimeError: Session is closed"
     ) and (raised.kind != "SessionClosed"):
         return None
+    if raised.kind == "SessionClosed":
+        return _ours(raised)
     closings = raised.graphs.closings()
     opened = raised.graphs.session()
     name = opened[2] if opened and opened[2] else "the session"
@@ -70,6 +73,25 @@ def in_exception(raised: Raised) -> Finding | None:
             else f"close {named} behind its last use, or open a new session for this line"
         ),
         certain=bool(closings),
+    )
+
+
+def _ours(raised: Raised) -> Finding:
+    """tenure's own session, whose error knows the places."""
+    error = raised.exception
+    sites: tuple[tuple[Role, str], ...] = (("birth", "opened"), ("end", "closed"), ("use", "used"))
+    known = ((role, getattr(error, name, None)) for role, name in sites)
+    places = [Place.at(role, site) for role, site in known if isinstance(site, Site)]
+    return FAULT.finding(
+        raised.message.partition("\n")[0] or "the session is used after it was closed",
+        places or raised.use,
+        reason="The end of its block, or close(), ends a session for everybody who has it. What was born in its runs, and was "
+        "nobody's result, ended with it.",
+        fix=Fix(
+            "move this line before the end; or take `lease = session.lease()` before the end, for a helper, thread or task "
+            "that goes on past it"
+        ),
+        at=places[-1] if places else None,
     )
 
 

@@ -1,6 +1,7 @@
 """A variable's name is taken already.
 
-What happens: ValueError "Variable w already exists, disallowed", or "Trying to share variable w, but specified shape".
+What happens: ValueError "Variable w already exists, disallowed", or "Trying to share variable w, but specified shape",
+or tenure's own NameTaken.
 
 Why: get_variable() makes a variable by name, once for each graph. The second run of the same code must say that it
 wants the first one's.
@@ -38,7 +39,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
-from tenure.findings import Fix
+from tenure.findings import Fix, Place, Role
+from tenure.model import Site
 
 if TYPE_CHECKING:
     from tenure.check.facts import Found
@@ -55,7 +57,9 @@ def in_exception(raised: Raised) -> Finding | None:
     )
     if not said and raised.kind != "NameTaken":
         return None
-    name = f"variable `{said['name']}`" if said else "this name"
+    if not said:
+        return _ours(raised)
+    name = f"variable `{said['name']}`"
     first = re.search(
         r"Originally defined at:\s*\n(?:.*\n)*?\s*File \"(?P<file>[^\"]+)\", line (?P<line>\d+)", raised.message
     )
@@ -69,6 +73,25 @@ def in_exception(raised: Raised) -> Finding | None:
             "share it: variable_scope(…, reuse=tf.compat.v1.AUTO_REUSE) around both calls; or give the second one another scope; or "
             "start the second program on a new graph"
         ),
+    )
+
+
+def _ours(raised: Raised) -> Finding:
+    """tenure's own variable, whose error knows the places."""
+    error = raised.exception
+    sites: tuple[tuple[Role, str], ...] = (("birth", "first"), ("use", "again"))
+    known = ((role, getattr(error, name, None)) for role, name in sites)
+    places = [Place.at(role, site) for role, site in known if isinstance(site, Site)]
+    return FAULT.finding(
+        raised.message.partition("\n")[0] or "this name exists already, and was to be created again",
+        places or raised.use,
+        reason="A name is created once in a store. Where the same code runs twice, the second run must say that it wants the "
+        "first one's variable.",
+        fix=Fix(
+            'share it: tenure.variable_scope(…, reuse=True), or reuse="auto" to make it if there is none; or give the second '
+            "one another name or scope"
+        ),
+        at=places[-1] if places else None,
     )
 
 

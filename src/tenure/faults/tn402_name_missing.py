@@ -1,6 +1,7 @@
 """There is no variable of that name to share.
 
-What happens: ValueError "Variable s/w does not exist, or was not created with tf.get_variable()".
+What happens: ValueError "Variable s/w does not exist, or was not created with tf.get_variable()", or tenure's own
+NameMissing.
 
 Why: reuse=True finds what get_variable() has made before, in the same graph and under the same scopes. In a program
 that runs eagerly it keeps no names at all.
@@ -29,7 +30,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from tenure.faults.base import Fault
-from tenure.findings import Fix
+from tenure.findings import Fix, Place, Role
+from tenure.model import Site
 
 if TYPE_CHECKING:
     from tenure.check.facts import Found
@@ -49,13 +51,32 @@ def in_exception(raised: Raised) -> Finding | None:
         return _eager(raised, eager["name"])
     if not said and raised.kind != "NameMissing":
         return None
-    name = f"variable `{said['name']}`" if said else "this name"
+    if not said:
+        return _ours(raised)
+    name = f"variable `{said['name']}`"
     return FAULT.finding(
         f"{name} was to be reused, but nothing was made under that name",
         raised.use,
         reason="reuse=True only finds what get_variable() has made before, in the same graph and under the same scopes. "
         "tf.Variable() takes no part in it.",
         fix=Fix("create it first without reuse, use reuse=tf.compat.v1.AUTO_REUSE, or mend the scope's name"),
+    )
+
+
+def _ours(raised: Raised) -> Finding:
+    """A name of tenure's own stores and variables, whose error knows the places."""
+    error = raised.exception
+    sites: tuple[tuple[Role, str], ...] = (("birth", "near"), ("use", "asked"))
+    known = ((role, getattr(error, name, None)) for role, name in sites)
+    places = [Place.at(role, site) for role, site in known if isinstance(site, Site)]
+    return FAULT.finding(
+        raised.message.partition("\n")[0] or "nothing was made under this name",
+        places if any(place.role == "use" for place in places) else [*places, *raised.use],
+        reason="A name is found in the store that it was put into, under the same prefix, until somebody deletes it.",
+        fix=Fix(
+            'create it first; or ask with reuse="auto" for a variable, which makes it if there is none, and with '
+            "store.get(name) for a tensor; or mend the name"
+        ),
     )
 
 

@@ -1,0 +1,1 @@
+"""What a session needs of a framework that runs graphs."""

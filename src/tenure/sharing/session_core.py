@@ -1,0 +1,300 @@
+"""A session's state: what runs, what waits, who leases it, and its end, which comes when the last of these is over."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager
+from typing import Any
+
+from tenure import sites
+from tenure.model import Site
+from tenure.sharing import session_told
+from tenure.sharing.session_births import Births
+from tenure.sharing.session_queue import Pending, Task, Waiting
+from tenure.sharing.session_told import Closing, Report
+
+_runs: contextvars.ContextVar[tuple[Run, ...]] = contextvars.ContextVar("tenure_runs", default=())
+
+
+class Run:
+    """One run, as the code in it knows it; tasks and threads that copied its context know it too."""
+
+    __slots__ = ("core", "over")
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.over = False
+
+
+class Core:
+    """What a session is behind its handles. Worker threads hold this, so that a session nobody holds can end."""
+
+    def __init__(self, name: str, opened: Site | None, workers: int, bound: int, close: Callable[[], None]) -> None:
+        self.name = name
+        self.opened = opened
+        self.births = Births(name)
+        self.closing: Closing | None = None
+        self.cancels = False
+        self.ended: Future[Report] = Future()
+        self.leases: dict[int, Site | None] = {}
+        self.fates: Counter[str] = Counter()
+        self._close = close
+        self._process = os.getpid()
+        self._most = workers
+        self._lock = threading.RLock()  # a destructor may come back while it is held
+        self._waiting = Waiting(bound, self._lock)
+        self._active: Counter[int] = Counter()  # runs by thread
+        self._current: dict[int, Task] = {}  # what each worker does
+        self._threads: list[threading.Thread] = []
+        self._idle = self._tokens = 0
+        self._ending = False
+
+    # ---------------------------------------------------------------- runs
+
+    def check(self, what: str, lease: int | None, used: Site | None = None) -> None:
+        """Raise `SessionClosed` unless this caller may still run something. The lock is held."""
+        closing = self.closing
+        if lease is not None and lease not in self.leases and closing is None:
+            closing = Closing(None, "this lease was released")
+        elif closing is None or (lease in self.leases) or (self._is_inside() and not self.cancels):
+            return
+        used = used or sites.here()
+        raise session_told.late(self.name, self.opened, closing, what, used, tuple(self.leases.values()))
+
+    @contextmanager
+    def running(self, what: str, lease: int | None) -> Iterator[None]:
+        """While something runs in this thread or task."""
+        with self._lock:
+            self.check(what, lease)
+            self._begin()
+        thread = threading.get_ident()
+        token, run = self._enter()
+        fate = "failed"
+        try:
+            yield
+            fate = "done"
+        finally:
+            run.over = True
+            _runs.reset(token)
+            self._finish(fate, thread)
+
+    def submit(self, task: Task) -> None:
+        """Let a task wait for a worker; wait for room. In a worker, which would wait for itself, run it instead."""
+        with self._lock:
+            self.check(task.future.what, task.lease)
+            while self._waiting.full:
+                if self._is_worker():
+                    self._begin()
+                    break
+                self._waiting.room.wait()
+                self.check(task.future.what, task.lease)
+            else:
+                self._enqueue(task)
+                return
+        self._perform(task)
+
+    def submit_now(self, task: Task, caller: Callable[[], bool]) -> bool:
+        """Let a task wait for a worker if there is room; if not, `caller` is called when there may be."""
+        with self._lock:
+            self.check(task.future.what, task.lease)
+            if self._waiting.full:
+                self._waiting.call_for_room(caller)
+                return False
+            self._enqueue(task)
+            return True
+
+    def pass_on(self) -> None:
+        """One who was called for room does not want it any more."""
+        with self._lock:
+            self._waiting.let_in()
+
+    def help_out(self, future: Pending) -> None:
+        """A worker that waits for what waits for a worker might wait for ever: it runs it itself."""
+        if not self._is_worker():
+            return
+        with self._lock:
+            found = self._waiting.remove(lambda task: task.future is future)
+            if found:
+                self._begin()
+        for task in found:
+            self._perform(task)
+
+    # ---------------------------------------------------------------- leases and the end
+
+    def lease(self, what: str, lease: int | None, site: Site | None) -> int:
+        """One more who may use the session past its closing."""
+        with self._lock:
+            self.check(what, lease)
+            self._tokens += 1
+            self.leases[self._tokens] = site
+            return self._tokens
+
+    def release(self, token: int) -> None:
+        """A lease is over; if it was the last of a closed session, so is the session."""
+        with self._lock:
+            self.leases.pop(token, None)
+        self._end_if_over()
+
+    def close(self, closing: Closing, *, cancel: bool) -> None:
+        """Let nobody in any more who is not in, and cancel what waits if told to. The first closing counts."""
+        doomed: list[Task] = []
+        with self._lock:
+            if self.closing is None:
+                self.closing = closing
+            if cancel:
+                self.cancels = True
+                doomed = self._waiting.remove(lambda task: task.lease not in self.leases)
+                self.fates["cancelled"] += len(doomed)
+                self._begin()  # no end before they are all told
+            self._waiting.wake_all()
+        where = f" at {closing.site.short}" if closing.site else ""
+        for task in doomed:
+            task.future.cancelled_for(f" when its session was closed{where}, {closing.why}")
+        if cancel:
+            self._finish("", threading.get_ident())
+        self._end_if_over()
+
+    def is_busy_here(self) -> bool:
+        """Whether to wait for the end in this thread would be to wait for itself."""
+        return self._active[threading.get_ident()] > 0 or self._is_inside()
+
+    def report(self) -> Report:
+        """The last word if the session has ended, else how it stands."""
+        if self.ended.done():
+            return self.ended.result()
+        with self._lock:
+            going = sum(self._active.values()) + len(self._waiting)
+            return self._report(tuple(self.leases.values()), going, ended=False)
+
+    def join(self) -> None:
+        """Wait for the worker threads, which have nothing more to do."""
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def forked(self) -> None:
+        """In a forked child, where the workers are not: close, without touching a lock that somebody held."""
+        self._lock = threading.RLock()
+        running = [task for thread, task in self._current.items() if thread != threading.get_ident()]
+        orphans = [*self._waiting.tasks, *running]
+        self._waiting = Waiting(self._waiting.bound, self._lock)
+        why = f"this process was forked off process {self._process}, and a session's threads stay behind"
+        self.closing = Closing(None, why, "open a session in the child")
+        self.cancels = True
+        self.leases.clear()
+        for task in orphans:
+            error = session_told.late(self.name, self.opened, self.closing, task.future.what, None)
+            task.future.orphaned(error)
+        self.ended = Future()
+        self.ended.set_result(self._report((), 0, ended=True))
+
+    def _report(self, leased: tuple[Site | None, ...], going: int, *, ended: bool, **more: Any) -> Report:
+        closing = self.closing or Closing(None, "still open")
+        done, failed, cancelled = (self.fates[fate] for fate in ("done", "failed", "cancelled"))
+        return Report(
+            self.name, self.opened, closing.site, closing.why, done, failed, cancelled, self.births.escaped, leased, going,
+            ended, **more,
+        )  # fmt: skip
+
+    def _end_if_over(self) -> None:
+        with self._lock:
+            over = self.closing and not self.leases and not self._waiting and not any(self._active.values())
+            if not over or self._ending or self._process != os.getpid():
+                return
+            self._ending = True
+            closing = self.closing
+        assert closing is not None
+        try:
+            find = self.births.end(closing.site)
+            self._close()
+            self.ended.set_result(self._report((), 0, ended=True, find=find))
+        except BaseException as error:  # noqa: BLE001 - who closes it gets it; this may be any thread
+            self.ended.set_exception(error)
+        finally:
+            with self._lock:
+                self._waiting.wake_all()
+
+    # ---------------------------------------------------------------- threads
+
+    def _begin(self) -> None:
+        self._active[threading.get_ident()] += 1
+
+    def _enter(self) -> tuple[contextvars.Token[tuple[Run, ...]], Run]:
+        run = Run(self)
+        return _runs.set((*_runs.get(), run)), run
+
+    def _finish(self, fate: str, thread: int) -> None:
+        if self._process != os.getpid():
+            return  # a child, forked off in the middle of a run
+        with self._lock:
+            self.fates[fate] += 1
+            self._active[thread] -= 1
+            if not self._active[thread]:
+                del self._active[thread]
+        self._end_if_over()
+
+    def _is_inside(self) -> bool:
+        return any(run.core is self and not run.over for run in _runs.get())
+
+    def _is_worker(self) -> bool:
+        return threading.current_thread() in self._threads
+
+    def _enqueue(self, task: Task) -> None:
+        if self._idle <= len(self._waiting) and len(self._threads) < self._most:
+            thread = threading.Thread(
+                target=self._work, name=f"{self.name} worker {len(self._threads) + 1}", daemon=True
+            )
+            self._threads.append(thread)
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads to be had
+                self._threads.remove(thread)
+                if not self._threads:
+                    raise
+        self._waiting.put(task)
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                self._idle += 1
+                while not self._waiting:
+                    if self.ended.done():
+                        return
+                    self._waiting.work.wait()
+                self._idle -= 1
+                task = self._waiting.take()
+                self._begin()
+                self._current[threading.get_ident()] = task
+            self._perform(task)
+            self._current.pop(threading.get_ident(), None)
+            del task  # a worker that waits keeps nothing alive
+
+    def _perform(self, task: Task) -> None:
+        """Run a task that counts as begun, in its own context."""
+        fate = "cancelled"
+        try:
+            if task.future.set_running_or_notify_cancel():
+                fate = task.context.run(self._settle, task)
+        finally:
+            self._finish(fate, threading.get_ident())
+
+    def _settle(self, task: Task) -> str:
+        token, run = self._enter()
+        try:
+            try:
+                value = task.call()
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is the future's
+                task.future.set_exception(error)
+                return "failed"
+            task.future.set_result(value)
+        except InvalidStateError:  # somebody else has set it
+            return "done"
+        finally:
+            run.over = True
+            _runs.reset(token)
+        return "done"
