@@ -230,10 +230,10 @@ class Live:
 
     @property
     def rate(self) -> float | None:
-        """Steps a second, of late; of several processes together, for each."""
+        """Steps a second of a process, of late."""
         if len(self._ends) < 2 or self._ends[-1] <= self._ends[0]:
             return None
-        return (len(self._ends) - 1) * 1e6 / (max(self._ends) - min(self._ends)) / max(1, len(self._latest))
+        return (len(self._ends) - 1) * 1e6 / (self._ends[-1] - self._ends[0])
 
     def lines(self) -> list[Line]:
         """What is alive by line and device, the most bytes first; lines of which nothing is left are left out."""

@@ -10,6 +10,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.coordinate import Coordinate
 from textual.events import Resize
 from textual.widgets import DataTable, Footer, Input, Static
 
@@ -68,6 +69,8 @@ class Top(App[None]):
         self.wish = Wish()
         self.picture: Picture | None = None
         self.looks = 0
+        self._order = self.wish.order
+        self._cells: list[list[Text]] = []  # of the table, as they are shown
         self._leaving = threading.Event()
         self._asked = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="tenure-top", daemon=True)
@@ -154,12 +157,12 @@ class Top(App[None]):
         told = Text()
         if len(picture.processes) > 1:
             told.append(" 0 all ", "reverse" if picture.shown is None else "")
-            for one in picture.processes:
+            for at, one in enumerate(picture.processes, 1):
                 step = "" if one.step is None else f", step {one.step:,}"
                 state = "" if one.state == "running" else f" {one.state}"
                 told.append("  ")
                 told.append(
-                    f" {one.number + 1} {one.name}{state} {size(one.bytes)}{step} ",
+                    f" {at} {one.name}{state} {size(one.bytes)}{step} ",
                     "reverse" if picture.shown == one.number else "",
                 )
         box = self.screen_stack[0].query_one("#processes", Static)
@@ -186,13 +189,24 @@ class Top(App[None]):
             ]
             for row in picture.rows
         ]
-        place, scrolled = table.cursor_row, table.scroll_y
-        table.clear(columns=True)
-        for key, word in heads:
-            table.add_column(Text(word), key=key)
-        table.add_rows(cells)
-        table.move_cursor(row=min(place, max(0, len(cells) - 1)), scroll=False)
-        table.scroll_to(y=scrolled, animate=False)
+        if [key.value for key in table.columns] != [key for key, _ in heads] or picture.wish.order != self._order:
+            table.clear(columns=True)
+            for key, word in heads:
+                table.add_column(Text(word), key=key)
+            self._order = picture.wish.order
+            self._cells = []
+        self._fill(table, cells)
+
+    def _fill(self, table: DataTable[Text], cells: list[list[Text]]) -> None:
+        """Change what changed: a table made anew would flicker, and lose the user's place."""
+        for at, (row, old) in enumerate(zip(cells, self._cells, strict=False)):
+            for column, (cell, before) in enumerate(zip(row, old, strict=True)):
+                if cell != before or cell.style != before.style:
+                    table.update_cell_at(Coordinate(at, column), cell, update_width=True)
+        table.add_rows(cells[len(self._cells) :])
+        for _ in range(len(self._cells) - len(cells)):
+            table.remove_row(list(table.rows)[-1])
+        self._cells = cells
 
     def _show_notes(self, notes: tuple[Note, ...]) -> None:
         told = Text()
@@ -208,16 +222,15 @@ class Top(App[None]):
 
     def action_process(self, by: int) -> None:
         """The next process; after the last come all together."""
-        count = len(self.picture.processes) if self.picture is not None else 0
-        if count > 1:
-            at = -1 if self.picture is None or self.picture.shown is None else self.picture.shown
-            at = (at + 1 + by) % (count + 1) - 1
-            self._want(process=max(at, ALL))
+        if self.picture is not None and len(self.picture.processes) > 1:
+            numbers = [ALL, *(one.number for one in self.picture.processes)]
+            shown = ALL if self.picture.shown is None else self.picture.shown
+            self._want(process=numbers[(numbers.index(shown) + by) % len(numbers)])
 
     def action_choose(self, number: int) -> None:
         """A process by its place in the list; 0 for all together."""
         if self.picture is not None and number <= len(self.picture.processes):
-            self._want(process=number - 1 if number else ALL)
+            self._want(process=self.picture.processes[number - 1].number if number else ALL)
 
     def action_order(self) -> None:
         """Sort the lines by something else."""

@@ -139,7 +139,7 @@ class Session:
             peak=0 if device is None else device.peak,
             peak_ago=peak_ago,
             step=live.step,
-            rate=live.rate,
+            rate=live.rate if followed is not None else self._rate(),
             growth=live.growth(chosen),
             devices=tuple(one.name for one in devices),
             others=standing.others(devices, device),
@@ -147,12 +147,24 @@ class Session:
             seconds=(until - since) / 1e6,
             rows=shown,
             more=more,
-            notes=self._told.notes(self._verdict, None if followed is None else followed.tail.process),
-            processes=tuple(self._process(one) for one in self._following.followed),
+            notes=self._told.notes(
+                self._verdict, None if followed is None else followed.tail.process, self._in_peace()
+            ),
+            processes=tuple(self._process(one) for one in sorted(self._following.followed, key=standing.order)),
             shown=None if followed is None else followed.number,
             troubles=tuple(safe(text) for text in self._troubles()),
             wish=wish,
         )
+
+    def _in_peace(self) -> set[int]:
+        """The processes that ended their streams."""
+        processes = (one.tail.process for one in self._following.followed)
+        return {process.pid for process in processes if process is not None and process.complete}
+
+    def _rate(self) -> float | None:
+        """Steps a second of a process in the middle."""
+        known = sorted(rate for live in self._each.values() if (rate := live.rate) is not None)
+        return known[len(known) // 2] if known else None
 
     def _shown(self, wish: Wish) -> Followed | None:
         followed = self._following.followed

@@ -18,6 +18,12 @@ def rank(one: Followed) -> int | None:
     return None if one.tail.process is None else one.tail.process.rank
 
 
+def order(one: Followed) -> tuple[bool, int, int]:
+    """Ranks first, by number; the others as they came."""
+    number = rank(one)
+    return number is None, number or 0, one.number
+
+
 def name(one: Followed) -> str:
     """A process as people say it."""
     process = one.tail.process

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +65,18 @@ class Told:
                 seen.add(key)
                 yield finding
 
-    def notes(self, verdict: Sequence[Finding] | None, process: Process | None) -> tuple[Note, ...]:
-        """What to show of a process, or of all: the verdict when there is one, and before that what was seen."""
-        if verdict is not None:
-            return (*self._out[:_MOST], *(_note(one) for one in verdict[:_MOST]))
+    def notes(
+        self, verdict: Sequence[Finding] | None, process: Process | None, ended: Collection[int]
+    ) -> tuple[Note, ...]:
+        """What to show of a process, or of all: the verdict when there is one, and before that what was seen.
+
+        Of processes that did not end in peace nothing was judged: what was seen of them stays.
+        """
         likely: dict[tuple[Any, ...], Finding] = {}
         for pid, found in self._likely.items():
-            if process is None or process.pid == pid:
+            if (process is None or process.pid == pid) and (verdict is None or pid not in ended):
                 likely.update({_key(one): one for one in found})
-        seen = [_note(one) for one in self._found[:_MOST]]
+        seen = [_note(one) for one in (self._found if verdict is None else verdict)[:_MOST]]
         return (*self._out[:_MOST], *seen, *(_note(one, so_far=True) for one in list(likely.values())[:_MOST]))
 
 
