@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from tenure.explain.api import explain as explain
     from tenure.explain.hook import install as install
     from tenure.explain.hook import uninstall as uninstall
+    from tenure.integrations.ipython import load_ipython_extension as load_ipython_extension
+    from tenure.integrations.ipython import unload_ipython_extension as unload_ipython_extension
     from tenure.lifetime.dispose import dispose as dispose
     from tenure.lifetime.dispose import remains as remains
     from tenure.lifetime.look import holders as holders
@@ -65,6 +67,7 @@ _HOMES = {
     ),
     "explain.api": ("explain",),
     "explain.hook": ("install", "uninstall"),
+    "integrations.ipython": ("load_ipython_extension", "unload_ipython_extension"),
     "lifetime.dispose": ("dispose", "remains"),
     "lifetime.look": ("holders", "info", "memory"),
     "lifetime.own": ("Owned", "own"),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _COMPILERS = ("torch/_dynamo/convert_frame.py", "torch/_inductor/compile_fx.py", "torch/_functorch/aot_autograd.py")
 _LIBRARIES = (
     "torch", "tensorflow", "keras", "jax", "jaxlib", "numpy", "opt_einsum", "functorch", "torchgen",
-    "_pytest", "pluggy", "IPython", "ipykernel", "traitlets",  # which run the user's code
+    "_pytest", "pluggy", "xdist", "execnet", "IPython", "ipykernel", "traitlets", "tornado", "zmq",  # which run the user's code
 )  # fmt: skip
 
 
