@@ -17,15 +17,17 @@ from types import ModuleType
 _SOURCES = (Path(__file__).parent / "_native", Path(__file__).parents[2] / "native")
 
 
-def build(name: str, source: str, includes: list[str], flags: list[str], key: str) -> tuple[ModuleType | None, str]:
-    """The extension module, or None and the reason why not."""
+def build(
+    name: str, source: str, includes: list[str], flags: list[str], key: str, *, compiled: bool
+) -> tuple[ModuleType | None, str]:
+    """The extension module, or None and the reason why not; with `compiled`, only one that lies in the cache."""
     try:
-        return _import(name, _compile(name, source, includes, flags, key)), ""
+        return _import(name, _compile(name, source, includes, flags, key, compiled=compiled)), ""
     except (OSError, ImportError, subprocess.SubprocessError) as error:
         return None, _say(error)
 
 
-def _compile(name: str, source: str, includes: list[str], flags: list[str], key: str) -> Path:
+def _compile(name: str, source: str, includes: list[str], flags: list[str], key: str, *, compiled: bool) -> Path:
     file = next((folder / source for folder in _SOURCES if (folder / source).exists()), None)
     if file is None:
         raise FileNotFoundError(f"the source {source} is not installed")
@@ -35,6 +37,8 @@ def _compile(name: str, source: str, includes: list[str], flags: list[str], key:
     target = _cache() / f"{name}-{stamp}{importlib.machinery.EXTENSION_SUFFIXES[0]}"
     if target.exists():
         return target
+    if compiled:
+        raise FileNotFoundError("it is not compiled yet")
     wanted = ("CXX", "c++", "g++", "clang++") if file.suffix == ".cpp" else ("CC", "cc", "gcc", "clang")
     compiler = os.environ.get(wanted[0]) or next(filter(None, map(shutil.which, wanted[1:])), None)
     if compiler is None:

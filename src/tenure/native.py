@@ -19,11 +19,18 @@ _lock = threading.Lock()
 
 
 def load(
-    name: str, source: str, *, includes: list[str] | None = None, flags: list[str] | None = None, key: str = ""
+    name: str,
+    source: str,
+    *,
+    includes: list[str] | None = None,
+    flags: list[str] | None = None,
+    key: str = "",
+    compiled: bool = False,
 ) -> ModuleType | None:
     """Import the extension `name` made from `native/source`, compiling it if this Python has not yet; None if not.
 
-    `key` tells apart builds against different versions of what is included. `reason(name)` says why it is None.
+    `key` tells apart builds against different versions of what is included. `reason(name)` says why it is None. Who has
+    no time for a compiler asks for what is `compiled`.
     """
     if os.environ.get("TENURE_NATIVE") == "0":
         _reasons[name] = "switched off by TENURE_NATIVE=0"
@@ -32,7 +39,9 @@ def load(
         if name not in _loaded:
             from tenure import compiler  # it brings subprocess and more, which a second run never needs
 
-            module, why = compiler.build(name, source, includes or [], flags or [], key)
+            module, why = compiler.build(name, source, includes or [], flags or [], key, compiled=compiled)
+            if module is None and compiled:
+                return None
             _loaded[name] = module
             if module is None:
                 _reasons[name] = why

@@ -91,7 +91,7 @@ def test_sites_and_growth(traces, scan):
     found = scan(trace.streams)
     rows = trace.sql("""
         select site, count(*) as births, sum(bytes)::bigint as bytes, count(*) filter (ended is null) as count,
-            coalesce(sum(bytes) filter (ended is null), 0)::bigint as alive,
+            coalesce(sum(bytes) filter (ended is null), 0)::bigint as alive, max(epoch_us(born))::bigint as last,
             coalesce(sum(bytes * (epoch_us(ended) - epoch_us(coalesce(last_use, born)))), 0)::double as drag
         from buffers group by site""").to_pylist()
     expected = {row.pop("site"): row for row in rows}
@@ -114,7 +114,7 @@ def test_growth_of_many_steps_comes_in_wider_parts(traces, scan):
 def test_a_coarser_curve_keeps_the_peaks(traces, scan, monkeypatch):
     trace = load(traces / "one")
     exact = scan(trace.streams)
-    monkeypatch.setattr(scanning, "_BINS", 64)
+    monkeypatch.setattr(scanning.digest, "BINS", 64)
     coarse = scan(trace.streams)
     assert coarse.peaks() == exact.peaks()
     for device in range(2):

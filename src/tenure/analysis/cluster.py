@@ -134,11 +134,14 @@ class ClusterScan(Scan):
         import pyarrow as pa
 
         length = len(self.words("site"))
-        columns = {name: [0] * length for name in ("births", "bytes", "count", "alive")} | {"drag": [0.0] * length}
+        names = ("births", "bytes", "count", "alive", "last")
+        columns = {name: [0] * length for name in names} | {"drag": [0.0] * length}
         for told, maps in zip(self._told, self._maps, strict=True):
             for name, values in told.sites.items():
+                column = columns[name]
                 for own, value in enumerate(values):
-                    columns[name][maps["site"][own]] += value
+                    at = maps["site"][own]
+                    column[at] = max(column[at], value) if name == "last" else column[at] + value
         return pa.table(columns)
 
     def growth(self) -> tuple[int, int, array[int], array[int]]:

@@ -13,22 +13,16 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-from tenure import native
 from tenure.errors import TraceError
+from tenure.trace import digest
+from tenure.trace.digest import COLUMNS, MAPPED, Kept
 from tenure.trace.events import KINDS
 from tenure.trace.numbers import Numbers
 from tenure.trace.streams import Stream
 
-COLUMNS = ("time", "event", "buffer", "bytes", "device", "site", "kind", "last_use", "step", "scope")
-# The last one is read only where it says something: each column is up to a tenth of the time.
 NEVER = (1 << 63) - 1
-_MAPPED = ("event", "device", "site", "kind", "scope")
-_EVENTS = {"birth": 0, "use": 1, "end": 2, "kind": 3, "step": 5}
-_OTHER = 4
-_BINS = 1 << 17
 _LONG = 64  # batches: what lives longer is noted by itself
-_WINDOW = 1_500_000  # µs: rows come late by less, or all is done once more with more patience
-_KEPT = 32  # places to begin from, a process
+_WINDOW = digest.WINDOW  # or all is done once more with more patience
 _KEPT_BYTES = 1 << 27
 TYPES = {
     "bytes": "int64", "born": "int64", "last_use": "int64", "ended": "int64", "buffer": "uint32", "batch": "uint32",
@@ -39,7 +33,7 @@ TYPES = {
 
 def engine() -> Any:
     """The native scan, or its twin."""
-    found = native.load("tenure_trace_scan", "trace_scan.cpp", flags=["-std=c++20"])
+    found = digest.engine()
     if found is None:
         from tenure.analysis import scan_twin
 
@@ -57,7 +51,7 @@ class Vocabulary:
     def numbers(self, column: str, texts: Any) -> array[int]:
         """The numbers of these words."""
         if column == "event":
-            return array("i", (_EVENTS.get(text, _OTHER) for text in texts.to_pylist()))
+            return digest.events(texts.to_pylist())
         words, known = self.words.setdefault(column, []), self._numbers.setdefault(column, {})
         found = array("i")
         for text in texts.to_pylist():
@@ -78,12 +72,12 @@ class Source:
         self.latest = array("q", bytes(8 * len(self.numbers)))  # the latest time in each batch, once it was fed
         self._places: tuple[int, ...] | None = None  # of the columns, in the batches that are read
         maps = {}
-        for column in _MAPPED:
+        for column in MAPPED:
             words = self.numbers.words(column)
             maps[column] = [(since, vocabulary.numbers(column, texts)) for since, texts in words] or [(0, array("i"))]
         self._maps = maps
         self._simple = all(len(one) == 1 for one in maps.values())
-        self._same = tuple(maps[column][0][1] for column in _MAPPED)
+        self._same = tuple(maps[column][0][1] for column in MAPPED)
 
     def feed(self, core: Any, scan: Any, chunk: Sequence[tuple[int, Any]]) -> int:
         """Give a chunk to the scan; the latest time in it."""
@@ -239,9 +233,11 @@ def _arrow(columns: dict[str, tuple[bytes, str]]) -> Any:
 
 def scan(streams: Sequence[Stream], bins: int | None = None) -> Scan:
     """Go over all events of these streams once; the curve has at most so many parts."""
+    if len(streams) == 1 and bins is None and (saved := digest.read(streams[0])) is not None:
+        return _saved(streams[0], saved)
     window = _WINDOW
     while True:
-        found = _scan(tuple(streams), window, bins or _BINS)
+        found = _scan(tuple(streams), window, bins or digest.BINS)
         if not found.facts[4] or window == NEVER:
             return found
         window = window * 64 if window < _WINDOW * 64 else NEVER
@@ -253,7 +249,7 @@ def _scan(streams: tuple[Stream, ...], window: int, bins: int) -> Scan:
     sources = tuple(Source(at, stream, vocabulary) for at, stream in enumerate(streams))
     columns = COLUMNS if vocabulary.words.get("scope") else COLUMNS[:-1]
     state = core.scan(bins, -1, len(sources) > 1)
-    kept = {source.at: _Kept() for source in sources}
+    kept = {source.at: Kept(_KEPT_BYTES) for source in sources}
     times = dict.fromkeys((source.at for source in sources), -1)
     for source, chunk in _in_time(sources, columns, times):
         before = times[source.at]
@@ -266,6 +262,15 @@ def _scan(streams: tuple[Stream, ...], window: int, bins: int) -> Scan:
         kept[source.at].offer(chunk[-1][0] + 1, times[source.at], partial(core.keep, state, source.at))
     core.finish(state)
     return Scan(streams, vocabulary, core, state, sources, columns, {at: one.places for at, one in kept.items()})
+
+
+def _saved(stream: Stream, saved: digest.Saved) -> Scan:
+    """The scan that was made while the stream was written."""
+    vocabulary = Vocabulary()
+    source = Source(0, stream, vocabulary)
+    source.latest = saved.latest
+    columns = COLUMNS if vocabulary.words.get("scope") else COLUMNS[:-1]
+    return Scan((stream,), vocabulary, engine(), saved.state, (source,), columns, {0: saved.kept})
 
 
 def _in_time(
@@ -283,21 +288,3 @@ def _in_time(
             times[at] = NEVER
         else:
             yield sources[at], chunk
-
-
-class _Kept:
-    """Who was alive at some batches of a stream, so that a look at a moment need not begin at the beginning."""
-
-    def __init__(self) -> None:
-        self.places: list[tuple[int, int, bytes]] = []
-        self._every = 1
-        self._count = 0
-
-    def offer(self, batch: int, latest: int, lives: Any) -> None:
-        self._count += 1
-        if self._count % self._every:
-            return
-        self.places.append((batch, latest, lives()))
-        if len(self.places) > _KEPT or sum(len(place[2]) for place in self.places) > _KEPT_BYTES:
-            self.places = self.places[1::2]
-            self._every *= 2

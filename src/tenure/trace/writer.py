@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from tenure.errors import TraceError
+from tenure.trace.digest import Digest
 from tenure.trace.events import VERSION, schema
+
+_OURS = (".arrows", ".sums", ".digest", ".tmp", ".json", ".jsonl")
 
 
 class Stream:
@@ -29,12 +32,14 @@ class Stream:
         self._sums = self.path.with_suffix(".sums").open("x", encoding="ascii")
         options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=True, use_threads=False)
         self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, mode="w"), described, options=options)
+        self._digest = Digest()
         self._seal()
 
     def write(self, batch: Any) -> None:
         """Append a batch; raises OSError if the disk will not take it."""
         self._writer.write_batch(batch)
         self._seal()
+        self._digest.add(batch)
 
     def _seal(self) -> None:
         self._file.flush()
@@ -45,6 +50,8 @@ class Stream:
         """Write the end of the stream."""
         self._writer.close()
         self._seal()
+        with contextlib.suppress(OSError):  # without it the analyses read the events
+            self._digest.save(self.path, self._file.size, self._file.sum)
         self.abandon()
 
     def abandon(self) -> None:
@@ -111,7 +118,7 @@ def prepare(folder: Path) -> None:
     """Make the folder of a new trace, with its description; a folder that holds other things is left alone."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        strange = [path.name for path in folder.iterdir() if path.suffix not in (".arrows", ".sums", ".json", ".jsonl")]
+        strange = [path.name for path in folder.iterdir() if path.suffix not in _OURS]
         if strange:
             raise TraceError(f"{folder} is no place for a trace: it holds {strange[0]}; name a new folder")
         for old in folder.iterdir():

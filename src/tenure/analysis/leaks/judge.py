@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from pathlib import Path
 
 from tenure import sites
 from tenure.analysis.leaks import lines
+from tenure.analysis.leaks.collected import used_later
 from tenure.analysis.leaks.model import Leak, family, grows_at
+from tenure.analysis.scan import Scan
 from tenure.model import Holder, Link, Site
 from tenure.trace import suspects
-from tenure.trace.reader import Recorded
 from tenure.trace.suspects import Look, Suspect
 
 _LEAST = 8  # of one origin
@@ -28,12 +30,12 @@ _MANY = ("item", "cache", "closure", "exception", "hook", "default", "generator"
 _LINE = re.compile(r"(.*):(\d+) in (.*)")
 
 
-def leaks(trace: Recorded) -> tuple[Leak, ...]:
-    """The leaks of a run, those that keep the most first."""
-    if not trace.path.is_dir():
+def leaks(path: Path, scanned: Callable[[], Scan]) -> tuple[Leak, ...]:
+    """The leaks of a run, those that keep the most first; `scanned` is asked for only if somebody is suspected."""
+    if not path.is_dir():
         return ()
-    grown = [suspect for suspect in suspects.heard(trace.path) if _grew(suspect) and not _is_by_design(suspect)]
-    used = _used_later(trace, grown)
+    grown = [suspect for suspect in suspects.heard(path) if _grew(suspect) and not _is_by_design(suspect)]
+    used = _used_later(scanned, grown)
     return _leaks(suspect for suspect in grown if suspect.stack not in used)
 
 
@@ -139,42 +141,14 @@ def _best(suspect: Suspect) -> Holder | None:
     return min(suspect.holders, key=rank, default=None)
 
 
-def _used_later(trace: Recorded, grown: Iterable[Suspect]) -> set[str]:
-    """The birthplaces whose buffers were collected for a use that came: most of them, after the last was born."""
+def _used_later(scanned: Callable[[], Scan], grown: Iterable[Suspect]) -> set[str]:
+    """The birthplaces whose buffers were collected for a use that came."""
     asked = {
         suspect.stack
         for suspect in grown
         if suspect.what == "buffers" and not (_graph(suspect) and max(look.steps for look in suspect.looks) > 3)
     }
-    if not asked:
-        return set()
-    # By stacks first, and then only the buffers of those: a long run has many others.
-    born = trace.sql("select distinct stack from events where event = 'birth' and stack is not null").to_pylist()
-    places = {text: "\n".join(dict.fromkeys(text.split("\n"))) for text in (row["stack"] for row in born)}
-    wanted = [text for text, place in places.items() if place in asked]
-    if not wanted:
-        return set()
-    quoted = ", ".join("'" + text.replace("'", "''") + "'" for text in wanted)
-    kept: dict[str, int] = {}
-    late: dict[str, int] = {}
-    for row in trace.sql(_KEPT.format(quoted)).to_pylist():
-        place = places[row["stack"]]
-        kept[place] = kept.get(place, 0) + row["kept"]
-        late[place] = late.get(place, 0) + row["late"]
-    return {place for place, count in kept.items() if late[place] > count / 2}
-
-
-# Of each stack: how many lived past the birth of the last, and how many of these were used after it.
-_KEPT = """
-    with born as (select process, buffer, stack, time from events where event = 'birth' and stack in ({})),
-    lasts as (select stack, max(time) as last from born group by stack),
-    lives as (
-        select process, buffer, any_value(born.stack) as stack,
-            max(events.time) filter (event = 'end') as ended, max(events.last_use) as used
-        from born join events using (process, buffer) group by process, buffer
-    )
-    select stack, count(*) as kept, count(*) filter (used > last) as late
-    from lives join lasts using (stack) where ended is null or ended > last group by stack"""
+    return used_later(scanned(), asked) if asked else set()
 
 
 def _graph(suspect: Suspect) -> bool:
