@@ -88,7 +88,7 @@ def made(
     if view.nbytes != size:
         raise Unsupported(f"{dtype}{list(shape)} has {size} bytes, and these are {view.nbytes}")
     if not size:
-        return _empty(framework, dtype, shape)
+        return Made(_exchanger(framework).empty(dtype, tuple(shape)))
     return _exchanger(framework).over(view, dtype, tuple(shape), owner, share=share)
 
 
@@ -110,25 +110,13 @@ def into(tensor: Any, like: str) -> Made:
             failure = f"{like} could not take it by DLPack ({str(error).splitlines()[0]:.80})"
     lent = source.host(tensor, lasting=True)
     if not lent.data.nbytes:
-        return _empty(like, lent.dtype, lent.shape)
+        return Made(target.empty(lent.dtype, lent.shape))
     result = target.over(lent.data, lent.dtype, lent.shape, tensor if lent.copied else None, share=True)
     return Made(result.tensor, lent.copied or result.copied, because(failure, lent.why, result.why))
 
 
 def _plain(tensor: Any) -> Any:
     return tensor.detach() if hasattr(tensor, "requires_grad") else tensor
-
-
-def _empty(framework: str, dtype: str, shape: tuple[int, ...]) -> Made:
-    """A tensor without elements: there are no bytes to share."""
-    import array
-
-    whole = tuple(max(count, 1) for count in shape)
-    size = DTYPES[dtype][1]
-    for count in whole:
-        size *= count
-    full = _exchanger(framework).over(memoryview(array.array("B", bytes(size))), dtype, whole, None, share=False)
-    return Made(full.tensor[tuple(slice(count) for count in shape)])
 
 
 def _exchanger(name: str) -> Exchanger:

@@ -68,6 +68,9 @@ class Exchanger(Protocol):
     def over(self, buffer: memoryview, dtype: str, shape: tuple[int, ...], owner: object, *, share: bool) -> Made:
         """A tensor over these bytes (not empty), without a copy if that is safe. `owner` lives as long as they do."""
 
+    def empty(self, dtype: str, shape: tuple[int, ...]) -> Any:
+        """A tensor without elements: there are no bytes to share."""
+
     def take(self, tensor: Any) -> Any:
         """Another framework's tensor on an accelerator, by DLPack; raises what that raises."""
 

@@ -48,6 +48,11 @@ class Jax:
         copied = _address(made) != start
         return Made(made, copied, "JAX did not take these bytes as they are" if copied else "")
 
+    def empty(self, dtype: str, shape: tuple[int, ...]) -> Any:
+        """An array without elements."""
+        with _all_dtypes():
+            return jax.device_put(numpy.empty(shape, numpy_dtype(dtype)), jax.devices("cpu")[0])
+
     def take(self, tensor: Any) -> Any:
         """By DLPack, on the device where it is."""
         with _all_dtypes():

@@ -41,6 +41,10 @@ class Numpy:
             return Made(numpy.frombuffer(bytearray(buffer), kind).reshape(shape), True, "it is not aligned")
         return Made(numpy.asarray(Span(buffer, owner, buffer.readonly)).view(kind).reshape(shape))
 
+    def empty(self, dtype: str, shape: tuple[int, ...]) -> Any:
+        """An array without elements."""
+        return numpy.empty(shape, numpy_dtype(dtype))
+
     def take(self, tensor: Any) -> Any:
         """NumPy has no accelerator."""
         raise BufferError("NumPy has no tensors there")

@@ -10,7 +10,7 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from tenure.errors import Unsupported
 from tenure.frameworks.exchanging import base
-from tenure.frameworks.exchanging.base import DTYPES, Host, Made, spelled
+from tenure.frameworks.exchanging.base import DTYPES, Host, Made, because, spelled
 from tenure.frameworks.exchanging.numpy import Capsule, address, flat, numpy_dtype
 
 _ALIGNMENT = 64
@@ -29,10 +29,11 @@ class Tensorflow:
                 raise Unsupported(f"the TensorFlow variable {tensor.name!r} is not initialised: it has no bytes yet")
             value = tensor.value()
         array = value._numpy()
+        device = value.backing_device or ""
+        why = "" if "CPU" in device else f"from {device.rpartition('device:')[2]} to the host"
         if not isinstance(array, numpy.ndarray):
-            array = numpy.asarray(array)  # a scalar comes as a number
-        here = "CPU" in (value.backing_device or "")
-        why = "" if here else f"from {value.backing_device.rpartition('device:')[2]} to the host"
+            array = numpy.asarray(array)
+            why = because(why, "TensorFlow gives a scalar as a number")
         return Host(flat(array), name, tuple(tensor.shape), "tensorflow", bool(why), why)
 
     def over(self, buffer: memoryview, dtype: str, shape: tuple[int, ...], owner: object, *, share: bool) -> Made:
@@ -48,6 +49,12 @@ class Tensorflow:
                 array = numpy.frombuffer(buffer, numpy_dtype(dtype)).reshape(shape)
                 return Made(tf.constant(array, kind), True, why)
             return Made(tf.experimental.dlpack.from_dlpack(Capsule(buffer, dtype, shape, owner).capsule))
+
+    def empty(self, dtype: str, shape: tuple[int, ...]) -> Any:
+        """A tensor without elements."""
+        kind = _dtype(dtype)
+        with tf.init_scope(), tf.device("CPU:0"):
+            return tf.constant(numpy.empty(shape, numpy_dtype(dtype)), kind)
 
     def take(self, tensor: Any) -> Any:
         """By DLPack, on the device where it is."""

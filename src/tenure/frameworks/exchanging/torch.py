@@ -36,9 +36,7 @@ class Torch:
 
     def over(self, buffer: memoryview, dtype: str, shape: tuple[int, ...], owner: object, *, share: bool) -> Made:
         """A tensor on the buffer, which torch keeps; a copy of what must not be written to."""
-        kind = getattr(torch, common(dtype), None)
-        if kind is None:
-            raise Unsupported(f"this torch has no {common(dtype)}")
+        kind = _dtype(dtype)
         if buffer.readonly and not share:
             why = "these bytes are read-only, and torch has no tensors that cannot be written to"
             return Made(torch.frombuffer(bytearray(buffer), dtype=kind).reshape(shape), True, why)
@@ -48,9 +46,20 @@ class Torch:
         # Not by `reshape`, which makes a view with a base: this one is the tensor of its bytes.
         return Made(torch.frombuffer(held, dtype=kind).as_strided_(shape, _strides(shape)))
 
+    def empty(self, dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
+        """A tensor without elements."""
+        return torch.empty(shape, dtype=_dtype(dtype), device="cpu")
+
     def take(self, tensor: Any) -> torch.Tensor:
         """By DLPack, on the device where it is."""
         return torch.from_dlpack(tensor)
+
+
+def _dtype(dtype: str) -> Any:
+    kind = getattr(torch, common(dtype), None)
+    if kind is None:
+        raise Unsupported(f"this torch has no {common(dtype)}")
+    return kind
 
 
 def _check(tensor: torch.Tensor) -> None:
