@@ -54,7 +54,7 @@ class SiteAmount:
 
 def source(file: str | None, line: int | None) -> str:
     """The line of source, stripped; only from files of Python, for a trace may name any."""
-    if file is None or line is None or not file.endswith((".py", ".pyw")):
+    if file is None or line is None or not file.endswith((".py", ".pyw")) or "\0" in file:
         return ""
     return linecache.getline(file, line).strip()[:120]
 

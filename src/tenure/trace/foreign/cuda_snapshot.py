@@ -85,9 +85,15 @@ class _Snapshot:
         ]
 
     def write(self, folder: Path) -> None:
-        made = Making(folder, "torch", {"uses": "unknown"})
         events = sorted(self._events(), key=lambda event: event[0])
+        if not events and not any(device.before for device in self._devices):
+            raise ValueError("it tells of no memory at all")
         steps = self._steps(events[0][0] if events else self._moment)
+        with Making(folder, "torch", {"uses": "unknown"}) as made:
+            self._rows(made, events, steps)
+        describe(folder, NAME, self._notes(bool(steps), bool(events)))
+
+    def _rows(self, made: Making, events: list[tuple[int, int, dict[str, Any]]], steps: list[int]) -> None:
         begin = min([time for time, *_ in events] + steps, default=self._moment)
         alive: list[dict[int, tuple[int, Any]]] = [{} for _ in self._devices]
         for device, known in zip(self._devices, alive, strict=True):
@@ -102,8 +108,6 @@ class _Snapshot:
         for number, time in enumerate(steps[step:], step):
             made.step(time, number)
         self._rest(made, events[-1][0] + 1 if events else begin, alive)
-        made.close()
-        describe(folder, NAME, self._notes(bool(steps), bool(events)))
 
     def _event(
         self, made: Making, time: int, device: _Device, alive: dict[int, tuple[int, Any]], entry: dict[str, Any], step: int | None
@@ -170,14 +174,14 @@ class _Snapshot:
             notes.append("it has no history of allocations: this is one moment, all births are at it")
         elif before:
             notes.append(
-                f"{len(before):,} blocks of {sum(before):,} bytes were there before its history begins: "
-                "they are told as born at its beginning"
+                f"{_blocks(len(before))} there before its history begins, {sum(before):,} bytes: told as born at its "
+                "beginning"
             )
         if events and not self._timed:
             notes.append("its history has no times: events are told a microsecond apart")
         lost = sum(device.lost for device in self._devices)
         if lost:
-            notes.append(f"{lost:,} blocks were freed after its history ends: they are told as ended at its end")
+            notes.append(f"{_blocks(lost)} freed after its history ends: told as ended at its end")
         if steps:
             notes.append("a step is a call of an optimizer's step()")
         return notes
@@ -195,6 +199,10 @@ def _active(segments: Iterable[Any]) -> dict[int, dict[int, dict[str, Any]]]:
                 known[address] = block
             address += block["size"]
     return found
+
+
+def _blocks(count: int) -> str:
+    return f"{count:,} block was" if count == 1 else f"{count:,} blocks were"
 
 
 def _asked(block: dict[str, Any]) -> int:

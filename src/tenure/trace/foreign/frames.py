@@ -17,8 +17,8 @@ _LIBRARY = re.compile(
     re.VERBOSE,
 )
 _NATIVE = re.compile(r"^$|^\?\?$|\.(?:c|cc|cpp|cu|cxx|h|hpp|so)(?:\.[0-9.]+)?$")
-# What would end a line of a stack, or of a report.
-_BREAKS = re.compile("[\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
+# What would end a line of a stack, or of a report; and what no file's name can have.
+_BREAKS = re.compile("[\0\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029]")
 
 Frame = tuple[str, int, str]  # file, line and function
 

@@ -83,15 +83,14 @@ class _Profile:
         return sample
 
     def write(self, folder: Path) -> None:
-        made = Making(folder, "jax", {"uses": "unknown"})
         buffers = [one for one in self._samples if one.labels.get("kind", "buffer") == "buffer"]
         each = sum(max(one.values[self._count], 0) for one in buffers) <= _EACH
-        for sample in buffers:
-            stack = frames.told(frame for number in sample.locations for frame in self._locations[number])
-            for size in self._sizes(sample, each=each):
-                made.birth(self._moment, sample.labels.get("device", "unknown"), size, stack=stack, kind="unknown")
-        made.mark(self._moment, "device memory profile")
-        made.close()
+        with Making(folder, "jax", {"uses": "unknown"}) as made:
+            for sample in buffers:
+                stack = frames.told(frame for number in sample.locations for frame in self._locations[number])
+                for size in self._sizes(sample, each=each):
+                    made.birth(self._moment, sample.labels.get("device", "unknown"), size, stack=stack, kind="unknown")
+            made.mark(self._moment, "device memory profile")
         notes = [f"made of {NAME}: one moment, all births are at it; nothing is said of uses, ends, drag and leaks"]
         if not each:
             notes.append("buffers of the same stack and size are told as one: there are too many to tell each")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tenure.trace.events import EVENTS, NUMBERS, VERSION, Dictionary, integers
 from tenure.trace.writer import Stream
@@ -90,8 +90,14 @@ class Making:
             del values[:]
         self._stream.write(self._words.batch(columns, length))
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
         """Write what is left, and the end of the stream."""
+        if kind is not None:
+            self._stream.abandon()
+            return
         self._write()
         self._stream.close()
 

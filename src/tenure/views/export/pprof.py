@@ -73,6 +73,8 @@ class _Profile:
             line = number(1, self._functions[frame.function, frame.file]) + number(2, frame.line)
             found.append(message(_LOCATION, number(1, at), message(4, line)))
         for (function, file), at in self._functions.items():
-            name = number(2, self.word(function)) + number(3, self.word(function)) + number(4, self.word(file))
+            # Where both names are the same, pprof takes them for C++, and `<module>` for a template's argument.
+            system = self.word(f"{file}:{function}")
+            name = number(2, self.word(function)) + number(3, system) + number(4, self.word(file))
             found.append(message(_FUNCTION, number(1, at), name))
         return b"".join([*found, *(text(_STRING, word) for word in self._words)])

@@ -30,7 +30,7 @@ def located(stack: str) -> tuple[str, str]:
     """The innermost place of a stack as a trace tells it, and the line of source there, if it can still be read."""
     site = stack.partition("\n")[0]
     file, _, line = site.rpartition(" in ")[0].rpartition(":")
-    if not file or not line.isdigit():
+    if not file or not line.isdigit() or "\0" in file:
         return site or "an unknown place", ""
     source = linecache.getline(file, int(line)).strip()[:120] if file.endswith((".py", ".pyw")) else ""
     return f"{short(file)}:{line}", source
