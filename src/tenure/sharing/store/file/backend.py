@@ -25,7 +25,7 @@ from tenure.frameworks.exchanging.base import because
 from tenure.model import Holder, Remains, Remnant, TensorInfo, size
 from tenure.sharing import store
 from tenure.sharing.store.base import Doer, Entry, Grave, Missing, Reading
-from tenure.sharing.store.file import entries, index, layout, users
+from tenure.sharing.store.file import clearing, entries, index, layout, users
 from tenure.sharing.store.file.index import Row
 from tenure.sharing.store.file.presence import Presence, alive
 
@@ -214,9 +214,12 @@ class FileStore:
         me = self._presence
         if me is None or me.process != os.getpid():
             try:
-                with self._writing():
+                with self._writing() as connection:
                     me = self._presence
                     if me is None or me.process != os.getpid():
+                        clearing.dead(
+                            self.folder, connection, remove=True
+                        )  # whoever comes clears up after those who were killed
                         me = self._presence = Presence(self.users)
             except OSError as error:
                 raise self._trouble("", 0, error) from error
