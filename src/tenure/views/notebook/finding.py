@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tenure.findings import Finding, Place
-from tenure.views.notebook.page import Named, code, page, shortened, told
+from tenure.views.notebook.page import Named, code, page, prose, shortened, told
 
 _ROLES = {"birth": "made", "use": "used", "end": "ended", "escape": "gets out", "holder": "held"}
 _MOST = 50  # shown of many
@@ -27,14 +27,14 @@ def box(finding: Finding, named: Named) -> str:
 def _parts(finding: Finding, named: Named) -> Iterator[str]:
     likely = "" if finding.certain else ' <span class="dim">(likely)</span>'
     kind = finding.severity if finding.severity in ("error", "warning", "advice") else "error"
-    yield f'<div><span class="{kind}">{told(finding.code)}</span> <b>{told(finding.message, 2000)}</b>{likely}</div>'
+    yield f'<div><span class="{kind}">{told(finding.code)}</span> <b>{prose(finding.message)}</b>{likely}</div>'
     rows = "".join(_row(place, named) for place in finding.places)
     if rows:
         yield f"<table>{rows}</table>"
     if finding.reason:
-        yield f"<div>{told(finding.reason, 2000)}</div>"
+        yield f"<div>{prose(finding.reason)}</div>"
     if finding.fix is not None:
-        yield f"<div><b>Fix:</b> {told(finding.fix.message, 2000)}</div>"
+        yield f"<div><b>Fix:</b> {prose(finding.fix.message)}</div>"
     path = finding.evidence.get("path")
     if isinstance(path, list | tuple) and path:
         yield f"<div><b>Held by</b>{tree(path, finding.evidence.get('suspect'))}</div>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from tenure.model import Site
@@ -14,7 +15,7 @@ _LONGEST = 300  # characters of one text
 # Colours of the page's own, so that light and dark stay what they are; only marks have colours.
 _STYLE = """<style>
 .tenure{font-size:13px;line-height:1.45;max-width:72em}
-.tenure table{border-collapse:collapse;margin:.3em 0}
+.tenure table{border-collapse:collapse;margin:.3em 0;font-size:inherit}
 .tenure td,.tenure th{text-align:left;padding:.1em .8em .1em 0;vertical-align:top;background:none!important}
 .tenure th{font-weight:600;border-bottom:1px solid color-mix(in srgb,currentColor 30%,transparent)}
 .tenure td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
@@ -42,6 +43,11 @@ def told(text: object, longest: int = _LONGEST) -> str:
     whole = str(text)
     cut = whole if len(whole) <= longest else whole[: longest - 1] + "…"
     return html.escape(clean(cut))
+
+
+def prose(text: object) -> str:
+    """A sentence; what stands between backticks is code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", told(text, 2000))
 
 
 def code(text: object) -> str:

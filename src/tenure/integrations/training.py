@@ -1,0 +1,134 @@
+"""A training run, as the callbacks of trainers follow it: steps, what is alive and how it grows, the findings at its end."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tenure.errors import TraceError
+from tenure.findings import Finding
+from tenure.integrations.meter import Meter
+from tenure.trace import autostart, recorder
+from tenure.trace.api import Tracing, step, trace
+from tenure.traces import Trace, load
+from tenure.views.formats import full
+from tenure.views.formats.text import is_coloured
+
+
+class Training:
+    """One run. Where a recording goes on already it is joined, and its own report has the findings."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> None:
+        self._path = path
+        self._quiet = quiet
+        self._tracing: Tracing | None = None
+        self._meter: Meter | None = None
+        self._steps = self._last = 0
+        self.findings: list[Finding] = []
+        self.trace: Trace | None = None
+
+    def begin(self) -> None:
+        """The training begins."""
+        if self._meter is not None:
+            return
+        autostart.wake()
+        if recorder.active() is None:
+            self._tracing = trace(self._path).__enter__()
+        active = recorder.active()
+        if active is not None:
+            self._meter = Meter(active)
+            self._window = self._meter.open()
+            self._last = sum(self._meter.read().values())
+            self._steps = 0
+
+    def stepped(self, number: int) -> None:
+        """A step is done, the one with this number."""
+        self._steps += 1
+        step(number)
+
+    def numbers(self) -> dict[str, int | float]:
+        """What there is to log: bytes alive now, at most since the last time, and their growth in each step since.
+
+        Of the accelerator that has the most, or of the host's memory where there is none.
+        """
+        meter = self._meter
+        if meter is None or recorder.active() is None:
+            return {}
+        window, self._window = self._window, meter.open()
+        meter.close(window)
+        alive = meter.read()
+        device = window.device
+        if device is None:
+            return {}
+        now, before = alive[device], window.spans[device].first
+        told = {
+            "tenure/bytes": now,
+            "tenure/peak_bytes": window.spans[device].most,
+            "tenure/growth_per_step": (now - before) / max(1, self._steps),
+        }
+        self._steps = 0
+        return told
+
+    def end(self) -> None:
+        """The training is over: say what was found, if the recording is ours."""
+        if self._meter is not None:
+            self._meter.stop()
+            self._meter = None
+        tracing, self._tracing = self._tracing, None
+        if tracing is None:
+            return
+        tracing.__exit__(None, None, None)
+        self._conclude(tracing.path)
+
+    def _conclude(self, folder: Path) -> None:
+        try:
+            self.trace = load(folder)
+            self.findings = self.trace.faults()
+        except TraceError as error:  # nothing was recorded, or not all
+            self._say(f"tenure: {error}\n")
+            return
+        text = full.render(self.findings, colour=is_coloured(sys.stderr))
+        self._say(f"{text}tenure: the trace of this training is in {folder}; see it with: tenure report {folder}\n")
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            sys.stderr.write(text)
+
+
+class Callback:
+    """What the callbacks of all trainers have: `trace` and `findings`, from the end of the training on."""
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> None:
+        """Record into the folder `path` (default: `tenure-<script>`); `quiet` prints nothing at the end."""
+        super().__init__()
+        self._tenure = Training(path, quiet=quiet)
+
+    @property
+    def trace(self) -> Trace | None:
+        """The trace of the training; None before its end, and where another recording was joined."""
+        return self._tenure.trace
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The faults that were found."""
+        return self._tenure.findings
+
+
+def made(follower: type, module: str, *bases: str) -> type:
+    """The trainer's kind of callback: `follower` on the first of these bases that there is.
+
+    The trainer is the user's; it is imported when its callback is asked for.
+    """
+    for base in bases:
+        home, _, name = base.rpartition(".")
+        try:
+            found: Any = getattr(importlib.import_module(home), name)
+        except ImportError:
+            continue
+        about = {"__module__": module, "__qualname__": "TenureCallback", "__doc__": follower.__doc__}
+        return type("TenureCallback", (follower, found), about)
+    packages = " or ".join(dict.fromkeys(base.partition(".")[0] for base in bases))
+    raise ImportError(f"{module} needs {packages}, which is not installed")
