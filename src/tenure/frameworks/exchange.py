@@ -15,9 +15,9 @@ from tenure import errors, frameworks, sites
 from tenure.errors import Unsupported
 from tenure.frameworks import ended
 from tenure.frameworks.base import Framework
-from tenure.frameworks.exchanging.base import DTYPES, Exchanger, Host, Made, because, common
+from tenure.frameworks.exchanging.base import DTYPES, Exchanger, Host, Made, because, common, spelling
 
-__all__ = ["DTYPES", "NAMES", "Host", "Made", "host", "into", "live", "made"]
+__all__ = ["DTYPES", "NAMES", "Host", "Made", "host", "into", "live", "made", "spelling"]
 NAMES = ("torch", "jax", "tensorflow", "numpy")
 
 

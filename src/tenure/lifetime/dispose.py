@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -128,6 +129,46 @@ def end(
         return Remains(tuple(remnants))
 
     return report
+
+
+def dropped(handles: list[Any]) -> Remains:
+    """What remains of tensors whose owner lets go of them, without ending them: `handles` is emptied.
+
+    Whether a buffer without a handle is still read by somebody can cost a walk over the heap; then the report is made
+    when it is first looked at.
+    """
+    described = {id(handle): _info(handle) for handle in handles}
+    refs = {id(handle): weakref.ref(handle) for handle in handles}
+    behind = parts(handles)
+    with_buffer = {user for part in behind for user in part.users}
+    bare = [Remnant("freed", 0, (described[user],)) for user in described if user not in with_buffer]
+    handles.clear()
+
+    def tell() -> tuple[Remnant, ...]:
+        found: list[Remnant] = []
+        for part in behind:
+            kept = [refs[user] for user in part.users if refs[user]() is not None]
+            gone = False if kept else _all(_gone(part.buffers).values())
+            infos = tuple(described[user] for user in part.users)
+            found.append(_judge(part.nbytes, gone, infos, set(), _search(part.buffers, kept)))
+        return (*found, *bare)
+
+    in_use = {user for user, ref in refs.items() if ref() is not None}
+    sure = all(in_use & set(part.users) or not any(one.shared for one in part.buffers) for part in behind)
+    return Remains(tell()) if sure else Pending(tell)
+
+
+class Pending(Remains):
+    """A report that is made when it is first looked at."""
+
+    def __init__(self, tell: Callable[[], tuple[Remnant, ...]]) -> None:
+        object.__setattr__(self, "_tell", tell)
+
+    @functools.cached_property
+    def remnants(self) -> tuple[Remnant, ...]:
+        """What became of each buffer."""
+        tell: Callable[[], tuple[Remnant, ...]] = self.__dict__.pop("_tell")
+        return tell()
 
 
 def foretell(handles: list[Any]) -> Remains:

@@ -86,6 +86,11 @@ def spelled(common: str, framework: str) -> str:
     return name
 
 
+def spelling(common: str) -> str:
+    """The dtype in safetensors' spelling, or the framework's where that has none."""
+    return _SPELLED.get(common, common)
+
+
 def common(dtype: str) -> str:
     """The frameworks' name of a dtype in safetensors' spelling."""
     found = DTYPES.get(dtype)

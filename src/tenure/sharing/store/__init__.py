@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import warnings
 import weakref
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import Any, cast
 
-from tenure.errors import NameMissing, StoreError
+from tenure.errors import NameMissing, NameTaken, StoreError
 from tenure.model import Remains, size
 from tenure.sharing.store.base import Backend, Doer, Entry, Missing, Reading
-from tenure.sharing.store.names import checked
+from tenure.sharing.store.names import BadName, checked
 
 # One kind of URL is one module here with a function `connect(rest, url)`.
 KINDS = ("memory", "file", "ray")
@@ -38,6 +39,8 @@ class Store(MutableMapping[str, Any]):
     def __init__(self, url: str = "memory:") -> None:
         self._backend = _connect(url)
         self._prefix = ""
+        # What can be read without asking the backend; in a list, which all scopes of this store share.
+        self._known: list[Mapping[str, Any]] = [getattr(self._backend, "known", {})]
 
     @property
     def url(self) -> str:
@@ -45,7 +48,10 @@ class Store(MutableMapping[str, Any]):
         return self._backend.url
 
     def __getitem__(self, name: str) -> Any:
-        return self.read(name).value
+        try:
+            return self._known[0][self._prefix + name].value
+        except (KeyError, TypeError):
+            return self.read(name).value
 
     def __setitem__(self, name: str, tensor: Any) -> None:
         self._backend.put(self._whole(name), tensor, Doer.here(), None)
@@ -54,7 +60,10 @@ class Store(MutableMapping[str, Any]):
         self.delete(name)
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._backend.entry(self._whole(name)) is not None
+        try:
+            return self._backend.entry(self._whole(name)) is not None
+        except BadName:
+            return False
 
     def __iter__(self) -> Iterator[str]:
         start = len(self._prefix)
@@ -73,8 +82,8 @@ class Store(MutableMapping[str, Any]):
         Frameworks share the bytes by DLPack where they can; where not, a `CopyWarning` says that there are two now, and why.
         """
         try:
-            reading = self.read(name, like=like)
-        except NameMissing:
+            reading = self._backend.get(self._whole(name), like)
+        except Missing:
             return default
         if reading.copied and like is not None:
             warnings.warn(f"{name!r} was copied: {reading.why}", CopyWarning, stacklevel=2)
@@ -91,8 +100,8 @@ class Store(MutableMapping[str, Any]):
     def put(self, name: str, tensor: Any, *, expect: int | None = None) -> int:
         """Set a name, and say its new version.
 
-        With `expect`, only if nobody set it since that version was read (0: if there is none): else `StoreError` says
-        who did, and nothing is changed.
+        With `expect`, only if nobody set it since that version was read (0: if there is none): else `StoreError`
+        (`NameTaken`) says who did, and nothing is changed.
         """
         return self._backend.put(self._whole(name), tensor, Doer.here(), expect)
 
@@ -136,13 +145,37 @@ class Store(MutableMapping[str, Any]):
     def scope(self, prefix: str) -> Store:
         """The names below a prefix, as a store of their own: `store.scope("encoder")["w"]` is `store["encoder/w"]`."""
         below = Store.__new__(Store)
-        below._backend = self._backend
+        below._backend, below._known = self._backend, self._known
         below._prefix = self._whole(prefix.removesuffix("/")) + "/"
         return below
 
     def close(self) -> None:
         """Let go of files and connections. Tensors that were read stay good; the store cannot be used again."""
+        self._known[0] = {}
         self._backend.close()
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """The tensor of a name; where there is none, `default`, which is put. Of several at once, one puts."""
+        while True:
+            try:
+                return self[name]
+            except NameMissing:
+                with contextlib.suppress(NameTaken):
+                    self.put(name, default, expect=0)
+
+    def __copy__(self) -> Store:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Store:
+        return self  # a copy of a model that uses a store uses the same one
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.url.startswith("memory:"):
+            raise StoreError(
+                f"{self.url} is in this process, and cannot be sent to another; "
+                'what several processes share lies in a "file:PATH" or "ray:NAMESPACE" store'
+            )
+        return _opened, (self.url, self._prefix)
 
     def __enter__(self) -> Store:
         return self
@@ -150,11 +183,16 @@ class Store(MutableMapping[str, Any]):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _whole(self, name: str) -> str:
+    def _whole(self, name: object) -> str:
         return checked(self._prefix + name if isinstance(name, str) else name)
 
     def _missing(self, name: str) -> NameMissing:
         return missing(self._backend, name)
+
+
+def _opened(url: str, prefix: str) -> Store:
+    store = Store(url)
+    return store.scope(prefix) if prefix else store
 
 
 class Lease:
@@ -206,7 +244,8 @@ def conflict(backend: Backend, name: str, expect: int, entry: Entry | None) -> S
     """The error for a put that came too late: what is there now, and who put it."""
     now = f"is at version {entry.version}, put by {entry.put}" if entry else "is not there"
     wanted = f"version {expect} was expected" if expect else "was to be created"
-    return StoreError(f"{backend.url}: {name!r} {wanted}, but {now}; nothing was changed. Read it again, and retry")
+    kind = StoreError if expect else NameTaken
+    return kind(f"{backend.url}: {name!r} {wanted}, but {now}; nothing was changed. Read it again, and retry")
 
 
 def leased(backend: Backend, name: str, holders: list[Doer]) -> StoreError:

@@ -9,21 +9,27 @@ from tenure.errors import StoreError
 _LONGEST = 512  # bytes, in UTF-8
 
 
+class BadName(StoreError, ValueError):
+    """What was given cannot be a name."""
+
+
 def checked(name: object) -> str:
-    """The name, or `StoreError` with what is wrong with it. Letters that look the same in Unicode are the same (NFC)."""
+    """The name, or `BadName` with what is wrong with it. Letters that look the same in Unicode are the same (NFC)."""
     if not isinstance(name, str):
-        raise StoreError(f"a name is a str, not {type(name).__name__}: {name!r:.80}")
+        raise BadName(f"a name is a str, not {type(name).__name__}: {name!r:.80}")
     try:
         length = len(name.encode())
     except UnicodeEncodeError:
-        raise StoreError(f"a name must be text that can be written down: {name!r:.80}") from None
+        raise BadName(f"a name must be text that can be written down: {name!r:.80}") from None
+    if length <= _LONGEST:
+        name = unicodedata.normalize("NFC", name)
+        length = len(name.encode())
     if length > _LONGEST:
-        raise StoreError(f"a name has at most {_LONGEST} bytes, and {name[:40]!r}… has {length}")
-    name = unicodedata.normalize("NFC", name)
+        raise BadName(f"a name has at most {_LONGEST} bytes, and {name[:40]!r}… has {length}")
     for part in name.split("/"):
         wrong = _wrong(part)
         if wrong:
-            raise StoreError(f"{name!r} is no name: {wrong}. Names are words joined by slashes, as in 'encoder/w'")
+            raise BadName(f"{name!r} is no name: {wrong}. Names are words joined by slashes, as in 'encoder/w'")
     return name
 
 
