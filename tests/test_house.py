@@ -16,7 +16,7 @@ PUBLIC = {
     "scope", "keep", "adopt", "carry", "dispose", "remains", "holders", "info", "memory", "own",
     "trace", "step", "mark", "load", "Trace",
     "explain", "install", "uninstall", "load_ipython_extension", "unload_ipython_extension",
-    "Store", "Session", "NameMissing", "NameTaken", "SessionClosed", "StoreError",
+    "Store", "Session", "variable", "variable_scope", "NameMissing", "NameTaken", "SessionClosed", "StoreError",
     "TenureError", "TensorReleased", "ScopeError", "CapExceeded", "TraceError", "Unsupported",
     "Owned", "Scope", "Holder", "Link", "Memory", "Remains", "Remnant", "Site", "TensorInfo", "Usage",
 }  # fmt: skip

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from tenure.model import Usage as Usage
     from tenure.sharing.session import Session as Session
     from tenure.sharing.store import Store as Store
+    from tenure.sharing.variables import variable as variable
+    from tenure.sharing.variables_scope import variable_scope as variable_scope
     from tenure.trace.api import mark as mark
     from tenure.trace.api import step as step
     from tenure.trace.api import trace as trace
@@ -75,6 +77,8 @@ _HOMES = {
     "model": ("Holder", "Link", "Memory", "Remains", "Remnant", "Site", "TensorInfo", "Usage"),
     "sharing.session": ("Session",),
     "sharing.store": ("Store",),
+    "sharing.variables": ("variable",),
+    "sharing.variables_scope": ("variable_scope",),
     "trace.api": ("mark", "step", "trace"),
     "traces": ("Trace", "load"),
 }

@@ -1,0 +1,207 @@
+"""Shared variables: two functions that ask for one name hold one object, the framework's own variable."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from typing import Any
+
+from tenure import frameworks, sites
+from tenure.errors import NameMissing, NameTaken, Unsupported
+from tenure.frameworks import variables as made
+from tenure.frameworks.variables.base import Maker, Wanted
+from tenure.lifetime.scope import keep
+from tenure.model import Site
+from tenure.sharing import variables_scope
+from tenure.sharing.store import Store
+from tenure.sharing.store.names import checked
+from tenure.sharing.variables_book import alone
+from tenure.sharing.variables_scope import State
+from tenure.sharing.variables_shelf import Found, InGraph, InStore, Shelf
+
+
+def variable(
+    name: str,
+    shape: Any = None,
+    init: Any = None,
+    *,
+    framework: str | None = None,
+    dtype: Any = None,
+    trainable: bool = True,
+) -> Any:
+    """The variable of a name: created, or found, as the scopes around say (see `variable_scope`).
+
+    It is the framework's own: a `torch.nn.Parameter` (not trainable: a tensor without gradient), a `tf.Variable`, a
+    `jax.Array`. In one process all who ask for a name hold one object, whichever thread or task they are in, and its
+    first value is made once. In a store of files or on a cluster, another process gets an equal value. A JAX array
+    cannot change: put the new one into the store under the same name, and who asks gets that.
+
+    Example:
+        with tenure.variable_scope("encoder", reuse="auto"):
+            w = tenure.variable("w", (4, 4), torch.nn.init.xavier_uniform_)
+
+    Arguments:
+        name: below the prefix of the scopes around.
+        shape: of a new one; of one that exists, checked.
+        init: its first value: "zeros", "ones", "normal" (standard), "glorot" (uniform), a number, a tensor or lists
+            (copied), or a function: one of `torch.nn.init`, of `jax.nn.initializers`, of TensorFlow or Keras, or any that
+            takes the shape, or nothing. By default "glorot", and "zeros" for integers, as in TensorFlow. JAX draws by a key
+            that is made of the name.
+        framework: "torch", "tensorflow" or "jax". By default that of the variable that exists, of `init`, of a
+            TensorFlow graph that is being built, or the only one that is imported.
+        dtype: of a new one; of one that exists, checked.
+        trainable: whether gradients are wanted.
+
+    Raises:
+        NameTaken: it was to be created, and exists; or it exists with another shape, dtype or framework.
+        NameMissing: it was to be reused, and there is none.
+        StoreError: the name is no name, or the store cannot do it.
+        Unsupported: the framework, shape, dtype or init makes no sense.
+    """
+    scope = variables_scope.current()
+    whole = checked(scope.prefix + name if isinstance(name, str) else name)
+    again = sites.here()
+    shelf = _shelf(scope, framework)
+    with alone(shelf.book, whole):
+        maker = _maker(shelf, whole, framework, (init, dtype), again)
+        wanted = Wanted(whole, variables_scope.shape(shape), _dtype(maker, dtype), init, bool(trainable))
+        found = shelf.find(whole, maker, trainable=wanted.trainable)
+        if found is None and scope.reuse is True:
+            raise _missing(shelf, whole, again)
+        if found is None:
+            with maker.outside():
+                new = maker.variable(made.first_value(maker, wanted), whole, trainable=wanted.trainable)
+            _check_outside(shelf, new, whole)
+            keep(new, forever=True)
+            if shelf.add(whole, new, again):
+                return new
+            found = shelf.find(whole, maker, trainable=wanted.trainable)  # another process made it meanwhile
+        if found is None or not scope.reuse:
+            raise _taken(shelf, whole, found, again)
+        _check_same(found, wanted, again)
+        return found.variable
+
+
+def _shelf(scope: State, framework: str | None) -> Shelf:
+    graph = made.graph() if framework in (None, "tensorflow") else None
+    if graph is None:
+        return InStore(_default() if scope.store is None else scope.store)
+    if scope.store is not None:
+        raise Unsupported(
+            f"a variable of a TensorFlow graph has its values in sessions, and cannot lie in {scope.store.url}; leave "
+            "store= out, and put values into it: store[name] = tf.constant(session.run(v))"
+        )
+    return InGraph(graph)
+
+
+@functools.cache
+def _default() -> Store:
+    return Store("memory:variables")
+
+
+def _maker(shelf: Shelf, name: str, framework: str | None, given: tuple[Any, ...], again: Site | None) -> Maker:
+    """Of the framework that was asked for, or that the name has, or that what was given shows, or that is imported."""
+    there = shelf.framework(name)
+    if framework is None:
+        framework = there or next(filter(None, map(_shown, given)), None) or _only(name)
+    if there not in (None, framework) and framework in made.NAMES:
+        fix = f"ask for it as {there}'s, or read its value with store.get(name, like={framework!r})"
+        raise _other(name, f"it is {there}'s, and {framework}'s is wanted", shelf.first(name), again, fix)
+    return made.maker(framework)
+
+
+def _shown(given: Any) -> str | None:
+    """The framework that a tensor, a function or a dtype is of."""
+    owner = frameworks.owner(given)
+    homes = (owner.name if owner else "", getattr(given, "__module__", None), type(given).__module__)
+    roots = (str(home).partition(".")[0].replace("keras", "tensorflow") for home in homes)
+    return next((root for root in roots if root in made.NAMES), None)
+
+
+def _only(name: str) -> str:
+    imported = made.imported()
+    if len(imported) == 1:
+        return imported[0]
+    why = f"{' and '.join(imported)} are imported" if imported else "none is imported"
+    choices = " or ".join(f'framework="{one}"' for one in imported or made.NAMES)
+    raise Unsupported(f"which framework's variable is {name!r} to be? {why}: say {choices}")
+
+
+def _dtype(maker: Maker, dtype: Any) -> str | None:
+    if dtype is None:
+        return None
+    try:
+        return maker.dtype(dtype)
+    except (TypeError, ValueError, AttributeError):
+        raise Unsupported(f"{maker.name} has no dtype {dtype!r:.40}; try 'float32'") from None
+
+
+def _check_outside(shelf: Shelf, new: Any, name: str) -> None:
+    owner = frameworks.owner(new)
+    state = owner.info(new).state if owner is not None else "live"
+    if state != "live" and not isinstance(shelf, InGraph):
+        raise Unsupported(
+            f"the init of {name!r} gives a {state} value of the function that is being traced, which ends with the trace; "
+            "give numbers, a concrete tensor, or a function that makes one"
+        )
+
+
+def _check_same(found: Found, wanted: Wanted, again: Site | None) -> None:
+    owner = frameworks.owner(found.variable)
+    if owner is None:
+        return
+    info = owner.info(found.variable)
+    shape, dtype = wanted.shape, wanted.dtype
+    if (shape is None or shape == info.shape) and dtype in (None, info.dtype):
+        return
+    there = f"{info.dtype}{list(info.shape)}"
+    asked = f"{dtype or info.dtype}{list(info.shape if shape is None else shape)}"
+    fix = "ask for it without shape and dtype, or give the other one another name or scope"
+    raise _other(wanted.name, f"it is {there}, and {asked} is wanted", found.first, again, fix)
+
+
+def _taken(shelf: Shelf, name: str, found: Found | None, again: Site | None) -> NameTaken:
+    first = found.first if found is not None else shelf.first(name)
+    lines = [f"variable {name!r} exists already in {shelf.title}, and was to be created again"]
+    lines += _places(first=first, again=again)
+    scope, _, last = name.rpartition("/")
+    lines.append(
+        f"  fix:   to share it, say so: with tenure.variable_scope({scope!r}, reuse=True): tenure.variable({last!r});"
+    )
+    lines.append('         reuse="auto" makes it if there is none. For another one, take another name or scope')
+    error = NameTaken("\n".join(lines))
+    error.first, error.again = first, again
+    return error
+
+
+def _other(name: str, how: str, first: Site | None, again: Site | None, fix: str) -> NameTaken:
+    error = NameTaken(
+        "\n".join([f"variable {name!r} exists: {how}", *_places(first=first, again=again), f"  fix:   {fix}"])
+    )
+    error.first, error.again = first, again
+    return error
+
+
+def _missing(shelf: Shelf, name: str, asked: Site | None) -> NameMissing:
+    lines = [f"variable {name!r} was to be reused, but {shelf.title} has none of that name"]
+    names = shelf.names()
+    near = difflib.get_close_matches(name, names, 3, 0.6)
+    near = near or [one for one in names if one.rpartition("/")[2] == name.rpartition("/")[2]][:3]
+    error = NameMissing()
+    error.asked = asked
+    error.near = shelf.first(near[0]) if near else None
+    lines += _places(asked=asked)
+    grave = shelf.grave(name)
+    if grave:
+        lines.append(f"  gone:  deleted at {grave}")
+    for one in near:
+        lines.append(f"  near:  {one!r}" + (f", made at {first}" if (first := shelf.first(one)) else ""))
+    lines.append('  fix:   create it first, without reuse; or say reuse="auto", which makes it if there is none')
+    error.args = ("\n".join(lines),)
+    return error
+
+
+def _places(**sites: Site | None) -> list[str]:
+    return [
+        f"  {word + ':':<6} {site}" + (f":  {site.text}" if site.text else "") for word, site in sites.items() if site
+    ]

@@ -1,0 +1,109 @@
+"""Scopes of variables: a prefix for their names, whether they are created or reused, and the store they lie in."""
+
+from __future__ import annotations
+
+import contextvars
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from tenure.errors import Unsupported
+from tenure.sharing.store import Store
+from tenure.sharing.store.names import checked
+
+Reuse = Literal[True, False, "auto"] | None
+_REUSES = "None (create), True (it must exist) or 'auto' (either)"
+
+
+@dataclass(eq=False)
+class State:
+    """One entered scope. `left` is set if it was left while another, entered later, was not yet."""
+
+    prefix: str
+    reuse: Reuse
+    store: Store | None
+    outer: State | None = None
+    opener: object = None
+    left: bool = False
+
+
+_current: contextvars.ContextVar[State | None] = contextvars.ContextVar("tenure_variable_scope", default=None)
+_ROOT = State("", None, None)
+
+
+class variable_scope:  # noqa: N801 - used like a function, as TensorFlow's is
+    """A prefix for the names of variables, and the rule for names that are taken.
+
+    Scopes nest: `encoder` inside `model` makes names `model/encoder/…`. `reuse` goes by TensorFlow's rules: None
+    creates, and is an error if the name is taken; True finds, and is an error if there is none; "auto" does either.
+    What is inside a scope with reuse inherits it, and cannot leave it by None or False. A scope follows the code: asyncio
+    tasks each have their own, a thread starts outside of all (but in the scope of `session.submit`).
+
+    Example:
+        with tenure.variable_scope("encoder"):
+            w = tenure.variable("w", (4, 4))
+        with tenure.variable_scope("encoder", reuse=True):
+            assert tenure.variable("w") is w
+
+    Arguments:
+        name: one or several words, joined by slashes; "" for no prefix; or a scope, to go on where that one was.
+        reuse: None, True or "auto".
+        store: where the variables lie: a `Store`, or its URL. By default that of the scope around, and outside of all
+            `Store("memory:variables")`.
+    """
+
+    def __init__(self, name: str | variable_scope, reuse: Reuse = None, *, store: Store | str | None = None) -> None:
+        if reuse is not None and not isinstance(reuse, bool) and reuse != "auto":
+            raise Unsupported(f"reuse is {_REUSES}, not {reuse!r:.40}")
+        if store is not None and not isinstance(store, Store):
+            store = Store(store)
+        self._at: variable_scope | None = name if isinstance(name, variable_scope) else None
+        self._name = "" if isinstance(name, variable_scope) or name == "" else checked(name)
+        self._reuse = reuse
+        self.store = store
+        self.name: str = self._at.name if self._at is not None else self._name
+
+    def __enter__(self) -> Self:
+        outer = _current.get()
+        around = outer or _ROOT
+        if self._at is not None:
+            prefix = f"{self._at.name}/" if self._at.name else ""
+        else:
+            prefix = around.prefix + (f"{self._name}/" if self._name else "")
+        self.name = prefix.removesuffix("/")
+        given = self.store if self._at is None or self.store is not None else self._at.store
+        self.store = around.store if given is None else given
+        _current.set(State(prefix, self._reuse or around.reuse, self.store, outer, self))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        mine = now = _current.get()
+        while mine is not None and mine.opener is not self:
+            mine = mine.outer
+        if mine is None:
+            return  # a generator that is closed in another context than it was begun in
+        mine.left = True
+        while now is not None and now.left:
+            now = now.outer
+        _current.set(now)
+
+    def __repr__(self) -> str:
+        return f"variable_scope({self.name!r}, reuse={self._reuse!r})"
+
+
+def current() -> State:
+    """The scope that the running code is in; at the outside one without prefix that creates."""
+    return _current.get() or _ROOT
+
+
+def shape(value: Any) -> tuple[int, ...] | None:
+    """A shape as people give it: a number, a tuple, a list, `torch.Size`, `tf.TensorShape`."""
+    if value is None:
+        return None
+    try:
+        sizes = tuple(value) if not isinstance(value, int) else (value,)
+        found = tuple(int(size) for size in sizes)
+        if any(size < 0 or size != given for size, given in zip(found, sizes, strict=True)):
+            raise ValueError
+    except (TypeError, ValueError):
+        raise Unsupported(f"a shape is a tuple of whole numbers, not {value!r:.60}") from None
+    return found
