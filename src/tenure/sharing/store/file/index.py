@@ -9,8 +9,10 @@ import contextlib
 import ctypes
 import json
 import os
+import random
 import sqlite3
 import threading
+import time
 import urllib.parse
 from collections import deque
 from collections.abc import Iterator
@@ -28,6 +30,8 @@ FILE = "index.sqlite"
 APPLICATION = 0x74656E72  # "tenr"
 VERSION = 1
 PATIENCE = 60.0  # seconds that a writer waits for others; each of them is done in milliseconds
+_SHORTEST, _LONGEST = 0.0003, 0.01  # seconds between two tries
+_READERS = 5000  # milliseconds; they wait only while one of them puts the log in order after a kill
 SCHEMA = """
 CREATE TABLE entries (
   name TEXT PRIMARY KEY,
@@ -90,7 +94,7 @@ class Index:
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection, for a statement or two."""
-        with self._telling():
+        with self._telling(), forks.held_off():
             connection = self._lent()
             try:
                 yield connection
@@ -102,21 +106,40 @@ class Index:
         """A connection that alone may write; what was done is there for all when the block ends, or not at all."""
         if not self.writable:
             raise StoreError(f"{self.url} is read-only for this process: it can be read, and not changed")
-        with self.reading() as connection:
+        until = time.monotonic() + PATIENCE
+        wait = _SHORTEST
+        while True:
+            with self.reading() as connection:
+                if self._begun(connection, last=time.monotonic() > until):
+                    self._inside.now = True
+                    try:
+                        yield connection
+                        connection.execute("COMMIT")
+                    finally:
+                        self._inside.now = False
+                        if connection.in_transaction:
+                            connection.execute("ROLLBACK")
+                    return
+            # Not inside of SQLite, which sleeps longer and longer, and where a fork would have to wait for us.
+            time.sleep(wait * random.uniform(0.5, 1.5))  # noqa: S311 - so that two do not meet for ever
+            wait = min(wait * 1.5, _LONGEST)
+
+    def _begun(self, connection: sqlite3.Connection, *, last: bool) -> bool:
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
             connection.execute("BEGIN IMMEDIATE")
-            self._inside.now = True
-            try:
-                yield connection
-                connection.execute("COMMIT")
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
-                self._inside.now = False
+        except sqlite3.OperationalError as error:
+            if last or error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise
+            return False
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {_READERS}")
+        return True
 
     def close(self) -> None:
         """Close the connections, those that are lent when they come back."""
         self._closed = True
-        with contextlib.suppress(IndexError):
+        with contextlib.suppress(IndexError), forks.held_off():
             while True:
                 self._shut(self._idle.pop())
 
@@ -171,7 +194,7 @@ class Index:
 def connected(path: Path, how: str) -> sqlite3.Connection:
     """A connection that begins no transactions by itself, and that any thread may use."""
     where = f"file:{urllib.parse.quote(str(path))}?{how}"
-    return sqlite3.connect(where, PATIENCE, isolation_level=None, check_same_thread=False, uri=True)
+    return sqlite3.connect(where, _READERS / 1000, isolation_level=None, check_same_thread=False, uri=True)
 
 
 def _only_read(path: Path) -> sqlite3.Connection:

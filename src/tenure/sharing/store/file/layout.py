@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tenure.errors import StoreError
-from tenure.sharing.store.file import index
+from tenure.sharing.store.file import forks, index
 
 TENSORS = "tensors"
 USERS = "users"
@@ -37,6 +37,11 @@ def folder(rest: str, url: str) -> Path:
 
 def ready(path: Path, url: str, *, create: bool) -> None:
     """See that there is a store in the folder that this tenure understands; make one where there is nothing at all."""
+    with forks.held_off():
+        _ready(path, url, create=create)
+
+
+def _ready(path: Path, url: str, *, create: bool) -> None:
     try:
         if not (path / index.FILE).exists():
             if not create:
