@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +42,23 @@ class Window:
         """The one that matters: the accelerator with the most, or, where there is none, the host's memory."""
         found = [(not is_host(name), span.most, name) for name, span in self.spans.items() if span.most]
         return max(found)[2] if found else None
+
+
+def rise(parts: Sequence[Window]) -> tuple[str | None, int]:
+    """How far it rose above where the first of these windows began, with what happened between them left out.
+
+    On the accelerator where it rose most, or, where it did on none, in the host's memory, which each framework names in
+    its own way.
+    """
+    most: dict[str, int] = {}
+    base: dict[str, int] = {}
+    for part in parts:
+        for device, span in part.spans.items():
+            before = base.get(device, 0)
+            most[device] = max(most.get(device, 0), before + span.most - span.first)
+            base[device] = before + span.last - span.first
+    found = [(not is_host(device), height, device) for device, height in most.items() if height > 0]
+    return (max(found)[2], max(found)[1]) if found else (None, 0)
 
 
 class Meter:

@@ -26,7 +26,7 @@ class Training:
         self._quiet = quiet
         self._tracing: Tracing | None = None
         self._meter: Meter | None = None
-        self._steps = self._last = 0
+        self._steps = 0
         self.findings: list[Finding] = []
         self.trace: Trace | None = None
 
@@ -39,9 +39,9 @@ class Training:
             self._tracing = trace(self._path).__enter__()
         active = recorder.active()
         if active is not None:
+            active._by_user = True  # the trainer knows its steps, and tells them when each is done
             self._meter = Meter(active)
             self._window = self._meter.open()
-            self._last = sum(self._meter.read().values())
             self._steps = 0
 
     def stepped(self, number: int) -> None:

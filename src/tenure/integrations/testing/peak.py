@@ -16,12 +16,11 @@ from tenure.model import Site, size
 _LINES = 3
 
 
-def findings(folder: Path, parts: Sequence[Window]) -> Iterator[Finding]:
+def findings(folder: Path, parts: Sequence[Window], device: str) -> Iterator[Finding]:
     """The lines that made the most of it, of what was born in the test."""
     import pyarrow as pa
 
-    spans = [(device, span) for part in parts for device, span in part.spans.items() if device == part.device]
-    device, span = max(spans, key=lambda one: one[1].most - one[1].first)
+    span = max((part.spans[device] for part in parts if device in part.spans), key=lambda one: one.most - one.first)
     try:
         scan = traces.load(folder).scanned
         number = peak.device_of(scan, device)

@@ -98,12 +98,12 @@ def leaked(left: Sequence[Left], limits: Limits) -> Verdict | None:
     return Verdict(line, nbytes, tuple(found))
 
 
-def too_high(folder: Path, parts: Sequence[Window], rise: int, limit: int) -> Verdict:
+def too_high(folder: Path, parts: Sequence[Window], device: str, rise: int, limit: int) -> Verdict:
     """The verdict on a peak over the limit, with the lines that made the most of it."""
     from tenure.integrations.testing import peak
 
     line = f"the test rose {size(rise)} above where it began; it may rise {size(limit)}"
-    return Verdict(line, 0, tuple(peak.findings(folder, parts)))
+    return Verdict(line, 0, tuple(peak.findings(folder, parts, device)))
 
 
 def fail(report: pytest.TestReport, verdict: Verdict) -> None:

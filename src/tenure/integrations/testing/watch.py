@@ -12,7 +12,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 from tenure.explain import told
-from tenure.integrations.meter import Window
+from tenure.integrations.meter import Window, rise
 from tenure.integrations.testing import verdicts
 from tenure.integrations.testing.limits import Limits, of
 from tenure.integrations.testing.verdicts import Totals
@@ -67,7 +67,7 @@ class TestWatch:
         if self._watched is not None and self._tests:
             self._watched.meter.read()
             for name, parts in self._tests:
-                self.totals.reach(name, _rise(parts))
+                self.totals.reach(name, rise(parts)[1])
             self._tests.clear()
 
     def pytest_unconfigure(self) -> None:
@@ -192,10 +192,10 @@ class TestWatch:
 
     def _too_high(self, watched: Watched, name: str, parts: list[Window], limits: Limits) -> verdicts.Verdict | None:
         watched.meter.read()
-        rise = _rise(parts)
-        if limits.peak is None or rise <= limits.peak:
+        device, height = rise(parts)
+        if limits.peak is None or device is None or height <= limits.peak:
             return None
-        return verdicts.too_high(watched.recorder.folder, parts, rise, limits.peak)
+        return verdicts.too_high(watched.recorder.folder, parts, device, height, limits.peak)
 
     # The end
 
@@ -223,16 +223,3 @@ def _sum(one: Amounts, other: Amounts) -> Amounts:
         known = made.get(place, (0, 0))
         made[place] = known[0] + count, known[1] + nbytes
     return made
-
-
-def _rise(parts: list[Window]) -> int:
-    """How far the test rose above where it began, on the device that matters."""
-    most: dict[str, int] = {}
-    base: dict[str, int] = {}
-    for part in parts:
-        for device, span in part.spans.items():
-            before = base.get(device, 0)
-            most[device] = max(most.get(device, 0), before + span.most - span.first)
-            base[device] = before + span.last - span.first
-    devices = [part.device for part in parts if part.device is not None]
-    return max((most[device] for device in devices), default=0)
