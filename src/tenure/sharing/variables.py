@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import functools
+import sys
+from types import FrameType
 from typing import Any
 
 from tenure import frameworks, sites
@@ -69,6 +71,7 @@ def variable(
         if found is None and scope.reuse is True:
             raise _missing(shelf, whole, again)
         if found is None:
+            _check_outside(shelf, init, whole)
             with maker.outside():
                 new = maker.variable(made.first_value(maker, wanted), whole, trainable=wanted.trainable)
             _check_outside(shelf, new, whole)
@@ -164,6 +167,8 @@ def _taken(shelf: Shelf, name: str, found: Found | None, again: Site | None) -> 
     first = found.first if found is not None else shelf.first(name)
     lines = [f"variable {name!r} exists already in {shelf.title}, and was to be created again"]
     lines += _places(first=first, again=again)
+    if first is not None and first == again and (caller := _caller(again)) is not None:
+        lines += _places(by=caller)
     scope, _, last = name.rpartition("/")
     lines.append(
         f"  fix:   to share it, say so: with tenure.variable_scope({scope!r}, reuse=True): tenure.variable({last!r});"
@@ -199,6 +204,19 @@ def _missing(shelf: Shelf, name: str, asked: Site | None) -> NameMissing:
     lines.append('  fix:   create it first, without reuse; or say reuse="auto", which makes it if there is none')
     error.args = ("\n".join(lines),)
     return error
+
+
+def _caller(site: Site) -> Site | None:
+    """The next of the user's frames around that one: where one line makes both, this is what differs."""
+    frame: FrameType | None = sys._getframe(1)
+    seen = False
+    while frame is not None:
+        here = Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname)
+        if seen and sites.is_user(here.file):
+            return here
+        seen = seen or here == site
+        frame = frame.f_back
+    return None
 
 
 def _places(**sites: Site | None) -> list[str]:
