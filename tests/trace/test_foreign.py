@@ -90,10 +90,12 @@ def test_sites_are_the_users_lines():
     assert {row["f"] for row in ends} >= {"step", "train"}
 
 
-def test_frames_of_frees_that_are_those_of_the_birth_are_not_told_as_the_end():
+def test_frames_of_frees_that_are_those_of_the_births_are_not_told_as_the_ends():
     # They were recorded with context="alloc": torch then gives the frames of the allocation once more.
-    rows = load(DATA / "cuda-last-200.pickle.gz").sql("select end_site from buffers where site is not null").to_pylist()
-    assert rows
+    rows = (
+        load(DATA / "cuda-last-200.pickle.gz").sql("select end_site from buffers where ended is not null").to_pylist()
+    )
+    assert len(rows) == 78
     assert {row["end_site"] for row in rows} == {None}
 
 

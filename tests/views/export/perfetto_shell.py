@@ -25,22 +25,34 @@ def node():
 
 
 class TraceProcessor:
-    def __init__(self, trace):
+    """One process; it takes one trace after another."""
+
+    def __init__(self):
         (engine,) = PAGE.glob("v*/engine_bundle.js")
         script = Path(__file__).with_name("trace_processor.js")
         self._node = subprocess.Popen(
-            [node(), str(script), str(engine.parent)],
+            [node(), "--no-wasm-tier-up", str(script), str(engine.parent)],  # to optimize 11 MB takes longer than we do
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
         self._protos = ProtoFactory(PlatformDelegate())
         self._rpc = TraceProcessorRpc(self, self._protos)
+        self._trace = None
+
+    def open(self, trace):
+        """Load a trace, unless it is the one that is loaded; what Perfetto cannot read fails."""
+        if trace == self._trace:
+            return self
         kinds = self._protos.TraceProcessorRpc
+        if self._trace is not None:
+            self._ask(kinds.TPM_RESET_TRACE_PROCESSOR)
         loaded = self._ask(kinds.TPM_APPEND_TRACE_DATA, append_trace_data=Path(trace).read_bytes())
         assert loaded.append_result.error == "", loaded.append_result.error
         ended = self._ask(kinds.TPM_FINALIZE_TRACE_DATA)
         assert ended.finalize_data_result.error == "", ended
+        self._trace = trace
+        return self
 
     def _ask(self, kind, **told):
         stream = self._protos.TraceProcessorRpcStream()
@@ -76,9 +88,3 @@ class TraceProcessor:
         self._node.stdout.close()
         self._node.kill()
         self._node.wait()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()

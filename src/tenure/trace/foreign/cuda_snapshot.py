@@ -62,22 +62,23 @@ class _Snapshot:
         ]
         self._timed = all("time_us" in entry for device in self._devices for entry in device.entries)
         self._moment = moment
+        self._tells_ends = False  # whether frames of frees were recorded: if not, torch gives those of the allocation
         for device in self._devices:
             self._before(device)
 
     def _before(self, device: _Device) -> None:
         """Find what was alive when the history begins: freed or alive later, and allocated by none of its entries."""
-        open_: set[int] = set()
+        open_: dict[int, Any] = {}
         for entry in device.entries:
             address = entry["addr"]
             if entry["action"] == "alloc":
-                open_.add(address)
+                open_[address] = entry.get("frames")
             elif entry["action"] in _FREED:
                 if address in open_:
-                    open_.remove(address)
+                    self._tells_ends |= open_.pop(address) != entry.get("frames")
                 else:
                     device.before.append((address, _size(entry["size"]), None))
-        device.lost = len(open_ - device.active.keys())
+        device.lost = len(open_.keys() - device.active.keys())
         device.before += [
             (address, _asked(block), self._stack(_block_frames(block)))
             for address, block in device.active.items()
@@ -95,10 +96,10 @@ class _Snapshot:
 
     def _rows(self, made: Making, events: list[tuple[int, int, dict[str, Any]]], steps: list[int]) -> None:
         begin = min([time for time, *_ in events] + steps, default=self._moment)
-        alive: list[dict[int, tuple[int, Any]]] = [{} for _ in self._devices]
+        alive: list[dict[int, int]] = [{} for _ in self._devices]  # buffers by address
         for device, known in zip(self._devices, alive, strict=True):
             for address, size, stack in device.before:
-                known[address] = made.birth(begin, device.name, size, stack=stack, kind=_UNKNOWN), None
+                known[address] = made.birth(begin, device.name, size, stack=stack, kind=_UNKNOWN)
         step = 0
         for time, at, entry in events:
             while step < len(steps) and steps[step] <= time:
@@ -110,27 +111,23 @@ class _Snapshot:
         self._rest(made, events[-1][0] + 1 if events else begin, alive)
 
     def _event(
-        self, made: Making, time: int, device: _Device, alive: dict[int, tuple[int, Any]], entry: dict[str, Any], step: int | None
-    ) -> None:  # fmt: skip
+        self, made: Making, time: int, device: _Device, alive: dict[int, int], entry: dict[str, Any], step: int | None
+    ) -> None:
         action, address = entry["action"], entry["addr"]
         if action == "alloc":
-            given = entry.get("frames")
-            stack = self._stack(given)
-            buffer = made.birth(time, device.name, _size(entry["size"]), stack=stack, kind=_UNKNOWN, step=step)
-            alive[address] = buffer, given
+            stack = self._stack(entry.get("frames"))
+            alive[address] = made.birth(time, device.name, _size(entry["size"]), stack=stack, kind=_UNKNOWN, step=step)
         elif action in _FREED and address in alive:
-            buffer, born = alive.pop(address)
-            given = entry.get("frames")
-            # Where frames of frees were not recorded, torch gives those of the allocation once more.
-            made.end(time, buffer, stack=None if given == born else self._stack(given), step=step)
+            stack = self._stack(entry.get("frames")) if self._tells_ends else None
+            made.end(time, alive.pop(address), stack=stack, step=step)
         elif action == "oom":
             free = entry.get("device_free", 0)
             made.mark(time, f"out of memory on {device.name}: {entry['size']:,} bytes wanted, {free:,} free", step)
 
-    def _rest(self, made: Making, time: int, alive: list[dict[int, tuple[int, Any]]]) -> None:
+    def _rest(self, made: Making, time: int, alive: list[dict[int, int]]) -> None:
         """What the history left alive, and the snapshot did not find: it was freed after the history ends."""
         for device, known in zip(self._devices, alive, strict=True):
-            for address, (buffer, _) in known.items():
+            for address, buffer in known.items():
                 if address not in device.active:
                     made.end(time, buffer)
 
