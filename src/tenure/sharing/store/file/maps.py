@@ -10,15 +10,15 @@ import sys
 from typing import Any
 
 
-def private(fd: int, length: int) -> mmap.mmap:
+def private(fd: int, length: int, offset: int = 0) -> mmap.mmap:
     """A private map of a file (copy on write), which keeps no file descriptor: a model has thousands of tensors."""
     if sys.version_info >= (3, 13):
-        return mmap.mmap(fd, length, flags=mmap.MAP_PRIVATE, trackfd=False)
+        return mmap.mmap(fd, length, flags=mmap.MAP_PRIVATE, offset=offset, trackfd=False)
     # Before, Python's maps kept one each. So the file is laid over a map of nothing, which Python takes away in the end.
     place = mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     address = ctypes.addressof(ctypes.c_char.from_buffer(place))
     protection = mmap.PROT_READ | mmap.PROT_WRITE
-    got = _libc_mmap()(address, length, protection, mmap.MAP_PRIVATE | _MAP_FIXED, fd, 0)
+    got = _libc_mmap()(address, length, protection, mmap.MAP_PRIVATE | _MAP_FIXED, fd, offset)
     if got != address:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))

@@ -19,6 +19,7 @@ from tenure.model import Holder, Link, Remains, Remnant, TensorInfo
 from tenure.sharing.store import conflict, leased
 from tenure.sharing.store.base import Doer, Entry, Grave, Missing, Reading
 from tenure.sharing.store.names import checked
+from tenure.sharing.store.ray import private
 from tenure.sharing.store.ray.actors import Actors
 from tenure.sharing.store.ray.holds import Holds
 from tenure.sharing.store.ray.records import Process, Record, Use
@@ -38,6 +39,7 @@ class RayBackend:
     def __init__(self, namespace: str, url: str) -> None:
         self.url = url
         self._actors = Actors(namespace, url)
+        self._actors.holder("living", [])  # which starts it: it is asked whether this process still runs
         self._process = Process.here(self._actors.node)
         self._holds = Holds(self._actors, self._process)
         self._closed = False
@@ -99,7 +101,6 @@ class RayBackend:
     def lease(self, name: str, by: Doer) -> tuple[Reading, str]:
         """The tensor, and a promise that ends with this process at the latest."""
         self._open()
-        self._actors.holder("living", [])  # it will be asked whether this process still runs
         token, use = uuid.uuid4().hex, Use(self._here(by), self._process)
         found = self._actors.index("lease", name, token, use)
         try:
@@ -130,27 +131,23 @@ class RayBackend:
         return replace(by, host=self._actors.address)
 
     def _read(self, name: str, like: str | None, by: Doer, found: tuple[Record, list[Any]] | None) -> Reading:
-        import ray
-        from ray.exceptions import ObjectLostError
-
         while True:
             if found is None:
                 raise Missing(name)
-            record, (ref,) = found
+            record, box = found
             entry = record.entry
-            try:
-                data = memoryview(ray.get(ref))
-            except ObjectLostError:
-                pin = self._holds.find(name, entry.version)
-                if pin is not None:
-                    self._holds.restore(pin)
-                elif not self._actors.index("lost", record, (self._process, self._holds.now())):
-                    raise self._lost(record) from None
-                found = self._actors.index("find", name, self._process, by)
-                continue
-            pin = self._holds.pin(data, record, by)
-            value, copied, why = exchange.made(like or entry.framework, data, entry.dtype, entry.shape, pin)
-            return Reading(value, entry.version, copied, why)
+            data = _bytes(box)
+            if data is not None:
+                pin = self._holds.pin(data, record, by)
+                own = private.own(data) or data
+                value, copied, why = exchange.made(like or entry.framework, own, entry.dtype, entry.shape, pin)
+                return Reading(value, entry.version, copied, why)
+            mine = self._holds.find(name, entry.version)
+            if mine is not None:
+                self._holds.restore(mine)
+            elif not self._actors.index("lost", record, (self._process, self._holds.now())):
+                raise self._lost(record)
+            found = self._actors.index("find", name, self._process, by)
 
     def _lost(self, record: Record) -> StoreError:
         import ray
@@ -165,6 +162,17 @@ class RayBackend:
             f"  put: {entry.put}\n"
             f"  fix: put it again (store[{entry.name!r}] = x), or delete the name; other names are not touched"
         )
+
+
+def _bytes(box: list[Any]) -> memoryview | None:
+    """The bytes in the object store, brought to this node if need be; None if they are lost."""
+    import ray
+    from ray.exceptions import ObjectLostError
+
+    try:
+        return memoryview(ray.get(box[0])) if box else None
+    except ObjectLostError:
+        return None
 
 
 def _remains(entry: Entry, readers: list[Doer]) -> Remains:

@@ -30,11 +30,14 @@ class Actors:
         self._cluster = ray.get_runtime_context().gcs_address
         self.node: str = ray.get_runtime_context().get_node_id()
         self.address = str(ray.util.get_node_ip_address())
-        spoken = self.index("hello")
+        try:
+            spoken = self.index("hello")
+        except AttributeError:
+            spoken = "none that this one knows"
         if spoken != PROTOCOL:
             raise StoreError(
                 f"{url} is kept by another tenure, which speaks protocol {spoken}, and this one {PROTOCOL}; "
-                f"use one version on the whole cluster, or another namespace"
+                "use one version on the whole cluster, or another namespace"
             )
 
     @property
@@ -64,13 +67,9 @@ class Actors:
                 self._handle(HOLDER + self.node).drop.remote(record.ticket)
             raise
 
-    def start_listening(self, method: str, *args: Any) -> Any:
+    def begin(self, method: str, *args: Any) -> Any:
         """Call the index, and give the reference to its answer."""
         return getattr(self._handle(INDEX), method).remote(*args)
-
-    def forget(self) -> None:
-        """Look for the actors anew."""
-        self._handles.clear()
 
     def _call(self, name: str, method: str, args: tuple[Any, ...], *, again: bool) -> Any:
         import ray
@@ -95,7 +94,7 @@ class Actors:
                 # Ray starts the actor again, on another node if its own died; one that was ended by hand we start.
                 if isinstance(error, ActorDiedError):
                     self._handles.pop(name, None)
-                if time.monotonic() > end:
+                if error.actor_init_failed or time.monotonic() > end:
                     raise self._silent(name, error) from None
                 asked = True
                 time.sleep(0.1)
@@ -163,8 +162,8 @@ def _cluster(url: str) -> Any:
         raise StoreError(f'{url} needs Ray: pip install "ray"') from None
     if not ray.is_initialized():
         try:
-            ray.init(address="auto", log_to_driver=False)
-        except ConnectionError:
+            ray.init(address="auto", log_to_driver=False, logging_level="WARNING")
+        except (ConnectionError, RuntimeError, ValueError):  # none is running, or one that was has died
             raise StoreError(
                 f"{url}: this process belongs to no Ray cluster, and none was found; "
                 "start one (`ray start --head`) or call ray.init() first"

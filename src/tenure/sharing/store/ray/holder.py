@@ -1,7 +1,8 @@
 """The actor that owns the bytes of one node.
 
 In Ray an object ends with the process that put it, so the bytes are put by an actor that outlives everybody on its node.
-It also keeps what belongs to each: from what all holders know, a lost index is made anew.
+It also keeps what belongs to each: from what all holders know, a lost index is made anew. Of bytes that lie on the
+index's own node another holder has a note, so that after the end of that node it is known what was lost.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections import OrderedDict
 from typing import Any
 
 from tenure.sharing.store.ray.records import GRAVES, Burial, Process, Record, Use
+
+Known = tuple[Record, list[Any], dict[str, Use]]
 
 
 class Holder:
@@ -25,6 +28,7 @@ class Holder:
         self._lock = threading.Lock()
         self._stored: dict[str, tuple[Any, Process]] = {}
         self._named: dict[str, tuple[Record, Any, dict[str, Use]]] = {}
+        self._notes: dict[str, tuple[Record, dict[str, Use]]] = {}
         self._graves: OrderedDict[str, Burial] = OrderedDict()
         self._done: OrderedDict[str, int] = OrderedDict()
 
@@ -64,11 +68,19 @@ class Holder:
                 self._done.popitem(last=False)
         return [ref]
 
+    def note(self, records: list[tuple[Record, dict[str, Use]]]) -> None:
+        """Remember what lies on another node."""
+        with self._lock:
+            for record, uses in records:
+                self._notes[record.entry.name] = (record, dict(uses))
+
     def end(self, name: str, version: int) -> None:
-        """Let go of a name's bytes, up to this version: they lie elsewhere now, or are deleted."""
+        """Let go of a name, up to this version: its bytes lie elsewhere now, or it is deleted."""
         with self._lock:
             if name in self._named and self._named[name][0].entry.version <= version:
                 del self._named[name]
+            if name in self._notes and self._notes[name][0].entry.version <= version:
+                del self._notes[name]
 
     def bury(self, burial: Burial) -> None:
         """Let go of a deleted name's bytes, and remember who deleted it."""
@@ -80,26 +92,28 @@ class Holder:
             while len(self._graves) > GRAVES:
                 self._graves.popitem(last=False)
 
-    def use(self, name: str, token: str, use: Use) -> bool:
-        """Note a lease; whether the name is here."""
+    def use(self, name: str, token: str, use: Use) -> None:
+        """Note a lease."""
         with self._lock:
-            if name not in self._named:
-                return False
-            self._named[name][2][token] = use
-            return True
+            for uses in self._uses(name):
+                uses[token] = use
 
     def unuse(self, name: str, token: str) -> None:
         """A lease has ended."""
         with self._lock:
-            if name in self._named:
-                self._named[name][2].pop(token, None)
+            for uses in self._uses(name):
+                uses.pop(token, None)
+
+    def _uses(self, name: str) -> list[dict[str, Use]]:
+        return [table[name][-1] for table in (self._named, self._notes) if name in table]
 
     def living(self, processes: list[Process]) -> list[bool]:
         """Which of these processes of this node still run."""
         return [process.lives() for process in processes]
 
-    def known(self) -> tuple[list[tuple[Record, list[Any], dict[str, Use]]], list[Burial]]:
-        """All that is here, for an index that begins anew."""
+    def known(self) -> tuple[list[Known], list[Burial]]:
+        """All that is here, for an index that begins anew; of what lies elsewhere, without a reference."""
         with self._lock:
-            named = [(record, [ref], dict(uses)) for record, ref, uses in self._named.values()]
-            return named, list(self._graves.values())
+            named: list[Known] = [(record, [ref], dict(uses)) for record, ref, uses in self._named.values()]
+            notes: list[Known] = [(record, [], dict(uses)) for record, uses in self._notes.values()]
+            return named + notes, list(self._graves.values())

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any
+from concurrent.futures import Future
 
 from tenure.errors import StoreError
 from tenure.sharing.store.base import Doer
 from tenure.sharing.store.ray.actors import Actors
 from tenure.sharing.store.ray.records import Hold, Process, Record
-
-_PERIOD = 0.25  # seconds until the index hears that something was let go
 
 
 class Pin:
@@ -26,34 +24,38 @@ class Pin:
 
 
 class Holds:
-    """The pins of one store, and a thread that speaks of them while there are any."""
+    """The pins of one store. While there are any, a call waits at the index, and its answer is what the index asks.
+
+    There is no thread that waits: Ray ends the process if one uses it while it is shut down.
+    """
 
     def __init__(self, actors: Actors, process: Process) -> None:
         self.process = process
         self._actors = actors
         self._pins: weakref.WeakSet[Pin] = weakref.WeakSet()
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._listening = False
 
     def pin(self, data: memoryview, record: Record, by: Doer) -> Pin:
         """Bytes that were read."""
         pin = Pin(data, record, by)
-        self._pins.add(pin)
         with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._speak, name="tenure-ray-holds", daemon=True)
-                self._thread.start()
+            self._pins.add(pin)
+            listening, self._listening = self._listening, True
+        if not listening:
+            self._listen()
         return pin
 
     def now(self) -> list[Hold]:
         """All that is held."""
-        held = {(pin.record.entry.name, pin.record.entry.version): pin.by for pin in list(self._pins)}
+        held = {(pin.record.entry.name, pin.record.entry.version): pin.by for pin in self._all()}
         return [(name, version, by) for (name, version), by in held.items()]
 
     def find(self, name: str, version: int) -> Pin | None:
         """The bytes of a version, if a tensor here is over them."""
+        wanted = (name, version)
         return next(
-            (pin for pin in list(self._pins) if (pin.record.entry.name, pin.record.entry.version) == (name, version)),
+            (pin for pin in self._all() if (pin.record.entry.name, pin.record.entry.version) == wanted),
             None,
         )
 
@@ -62,30 +64,34 @@ class Holds:
         with self._actors.stored(self.process, pin.record.entry, pin.data) as record:
             self._actors.index("restore", record, pin.record.ticket)
 
-    def _speak(self) -> None:
-        import ray
-        from ray.exceptions import RayError
+    def _all(self) -> list[Pin]:
+        with self._lock:
+            return list(self._pins)
 
-        told: list[Hold] | None = None
-        answer: Any = None
-        while self._actors.connected:
-            try:
-                now = self.now()
-                if answer is None or now != told:
-                    told, answer = now, self._actors.start_listening("listen", self.process, now)
-                ready, _ = ray.wait([answer], timeout=_PERIOD)
-                if not ready:
-                    continue
-                wanted, answer = ray.get(answer), None
-                for name, version in wanted:
-                    pin = self.find(name, version)
-                    if pin is not None:
-                        self.restore(pin)
-            except (RayError, StoreError):  # the index has died: it is told anew once it is there again
-                self._actors.forget()
-                answer = None
-                threading.Event().wait(_PERIOD)
+    def _listen(self) -> None:
+        now = self.now()
+        if not now:
             with self._lock:
-                if not told and not self._pins:
-                    self._thread = None
-                    return
+                self._listening = bool(self._pins)  # somebody may have read meanwhile
+            now = self.now()
+        answer = self._actors.begin("listen", self.process, now)
+        if self._listening:
+            answer.future().add_done_callback(self._asked)
+
+    def _asked(self, answer: Future[list[tuple[str, int]]]) -> None:
+        # On Ray's own thread, which must not wait.
+        threading.Thread(target=self._answer, args=(answer,), name="tenure-ray-holds", daemon=True).start()
+
+    def _answer(self, answer: Future[list[tuple[str, int]]]) -> None:
+        try:
+            if not self._actors.connected:
+                return
+            if answer.exception() is not None:
+                self._actors.index("hello")  # the index has died: once it is there again, it hears what is held
+            else:
+                for pin in filter(None, [self.find(*one) for one in answer.result()]):
+                    self.restore(pin)
+            self._listen()
+        except StoreError:  # nobody can be told: who asks for lost bytes gets the error
+            with self._lock:
+                self._listening = False

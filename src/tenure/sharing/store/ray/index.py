@@ -10,7 +10,7 @@ import asyncio
 import time
 import weakref
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from tenure.sharing.store.base import Doer, Entry, Grave
@@ -23,17 +23,24 @@ _RESCUE = 5.0  # seconds that readers have to give back bytes that were lost
 
 @dataclass(slots=True)
 class Held:
-    """A name's tensor as the index knows it, with a reference to its bytes."""
+    """A name's tensor as the index knows it, with a reference to its bytes: none if they were lost while it was away.
+
+    `witness` is a node besides the bytes' own whose holder knows of it.
+    """
 
     record: Record
     box: list[Any]
-    uses: dict[str, Use] = field(default_factory=dict)
+    uses: dict[str, Use]
+    witness: str = ""
 
 
 class Index:
     """Names, versions, leases and graves of one store."""
 
     def __init__(self, namespace: str) -> None:
+        import ray
+
+        self._home = ray.get_runtime_context().get_node_id()
         self._nodes = Nodes(namespace)
         self._readers = Readers()
         self._names: dict[str, Held] = {}
@@ -42,6 +49,7 @@ class Index:
         self._floor = 0  # no new name begins below
         self._started: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._began = time.monotonic()  # those who read must first hear of this actor
 
     async def hello(self) -> int:
         """Which protocol is spoken here; and what the holders know is known from now on."""
@@ -71,9 +79,11 @@ class Index:
                 return "gone", None
             if box is None:
                 return "gone", None
-            self._names[name] = Held(whole, box, held.uses if held else {})
-            if held and held.record.node != node:
-                await self._nodes.tell(held.record.node, "end", name, now)
+            new = self._names[name] = Held(whole, box, held.uses if held else {})
+            await self._note([new])
+            if held:
+                for place in {held.record.node, held.witness} - {node, new.witness, ""}:
+                    await self._nodes.tell(place, "end", name, now)
             return "done", whole.entry.version
 
     async def find(self, name: str, process: Process, by: Doer) -> tuple[Record, list[Any]] | None:
@@ -111,7 +121,7 @@ class Index:
                 return None
             held.uses[token] = use
             self._readers.add(use.process, (name, held.record.entry.version, use.by))
-            await self._nodes.tell(held.record.node, "use", name, token, use)
+            await self._tell(held, "use", name, token, use)
             return held.record, held.box
 
     async def release(self, name: str, token: str) -> None:
@@ -120,7 +130,7 @@ class Index:
         async with self._lock(name):
             held = self._names.get(name)
             if held is not None and held.uses.pop(token, None) is not None:
-                await self._nodes.tell(held.record.node, "unuse", name, token)
+                await self._tell(held, "unuse", name, token)
         self._wake()
 
     async def leases(self, name: str) -> list[Doer]:
@@ -166,7 +176,7 @@ class Index:
                 continue
 
     async def listen(self, process: Process, holds: list[Hold]) -> list[tuple[str, int]]:
-        """What this process reads now; answered when one of these is wanted back, or after a while."""
+        """All that a process reads; answered when somebody asks for that, with what is wanted back."""
         await self._ready()
         return await self._readers.listen(process, holds)
 
@@ -182,10 +192,11 @@ class Index:
             if held is None or held.record.ticket != record.ticket:
                 return True  # put again, deleted or rescued: worth another look
             left = end - time.monotonic()
-            if left <= 0 or not self._readers.want(name, version):
+            anybody = self._readers.want(name, version) or time.monotonic() < self._began + _RESCUE
+            if left <= 0 or not anybody:
                 return False
             try:
-                await asyncio.wait_for(changed.wait(), left)
+                await asyncio.wait_for(changed.wait(), min(left, 0.5))
             except TimeoutError:
                 continue
 
@@ -200,7 +211,8 @@ class Index:
                 return
             box = await self._nodes.ask(record.node, "name", record, held.uses)
             if box is not None:
-                self._names[name] = Held(record, box, held.uses)
+                new = self._names[name] = Held(record, box, held.uses)
+                await self._note([new])
         self._wake()
 
     def _lock(self, name: str) -> asyncio.Lock:
@@ -213,8 +225,21 @@ class Index:
         self._changed.set()
         self._changed = asyncio.Event()
 
+    async def _tell(self, held: Held, method: str, *args: Any) -> bool:
+        """Call the holder of a name's bytes and that which has a note of it; whether one was there."""
+        told = [await self._nodes.tell(node, method, *args) for node in (held.record.node, held.witness) if node]
+        return any(told)
+
+    async def _note(self, some: list[Held]) -> None:
+        """What lies on this actor's own node could be forgotten with it: another node takes a note."""
+        some = [held for held in some if held.record.node == self._home and not held.witness]
+        if some:
+            witness = await self._nodes.tell_other(self._home, "note", [(held.record, held.uses) for held in some])
+            for held in some:
+                held.witness = witness
+
     async def _reading(self, entry: Entry) -> list[Doer]:
-        found = self._readers.of(entry.name, entry.version)
+        found = await self._readers.ask(entry.name, entry.version)
         dead = await self._nodes.dead(set(found))
         self._readers.forget(dead)
         return [by for process, by in found.items() if process not in dead]
@@ -224,12 +249,13 @@ class Index:
         dead = await self._nodes.dead({use.process for use in held.uses.values()})
         for token in [token for token, use in held.uses.items() if use.process in dead]:
             del held.uses[token]
-            await self._nodes.tell(held.record.node, "unuse", held.record.entry.name, token)
+            await self._tell(held, "unuse", held.record.entry.name, token)
 
     async def _bury(self, held: Held, burial: Burial) -> None:
         name = burial.grave.name
-        if not await self._nodes.tell(held.record.node, "bury", burial):
-            await self._nodes.tell_any("bury", burial)  # its own node died, but that it was deleted is to be known
+        if not await self._tell(held, "bury", burial):
+            # Its own node died, but that it was deleted is to be known.
+            await self._nodes.tell_other(held.record.node, "bury", burial)
         del self._names[name]
         self._remember(burial)
 
@@ -248,30 +274,26 @@ class Index:
 
     async def _start(self) -> None:
         """Ask the holders what there is: nothing at first, and everything after this actor died."""
-        found, old = [], []
         known = await self._nodes.all("known")
-        for named, burials in known.values():
-            found += named
+        for _, burials in known.values():
             for burial in burials:
                 last = self._graves.get(burial.grave.name)
                 if last is None or last.grave.version < burial.grave.version:
                     self._remember(burial)
-        for record, box, uses in sorted(found, key=lambda one: one[0].entry.version):
-            name = record.entry.name
-            before = self._names.get(name)
-            burial = self._graves.get(name)
-            if before is not None:
-                old.append(before.record)
-            if burial is not None and burial.grave.version >= record.entry.version:
-                old.append(record)
-            else:
-                self._names[name] = Held(record, box, uses)
-        for record in old:
-            if (
-                self._names.get(record.entry.name, None) is None
-                or self._names[record.entry.name].record.node != record.node
-            ):
-                await self._nodes.tell(record.node, "end", record.entry.name, record.entry.version)
+        found = [(node, *one) for node, (named, _) in known.items() for one in named]
+        # Later versions win, and of the same one the bytes over a note.
+        found.sort(key=lambda one: (one[1].entry.version, bool(one[2])))
+        for node, record, box, uses in found:
+            burial = self._graves.get(record.entry.name)
+            if burial is None or burial.grave.version < record.entry.version:
+                self._names[record.entry.name] = Held(record, box, uses, "" if box else node)
+        for node, record, box, _ in found:
+            held = self._names.get(record.entry.name)
+            if held is None or held.record.entry.version > record.entry.version:
+                await self._nodes.tell(node, "end", record.entry.name, record.entry.version)
+            elif not box:
+                held.witness = node
+        await self._note(list(self._names.values()))
         if known:
             # Versions may have been given that no holder knows any more. Microseconds are more than were ever given.
             self._floor = max(self._floor, time.time_ns() // 1000)

@@ -8,6 +8,7 @@ from typing import Any
 
 from tenure.sharing.store.ray.records import HOLDER, Process
 
+_AGAIN = 5.0  # seconds until it is worth looking whether there is another node now
 _PATIENCE = 60.0  # seconds for a holder that is being started again; Ray itself takes 15 to notice that a node died
 
 
@@ -20,23 +21,27 @@ class Nodes:
 
     def __init__(self, namespace: str) -> None:
         self._namespace = namespace
+        self._handles: dict[str, Any] = {}
+        self._other = ""
+        self._looked = 0.0
 
     async def ask(self, node: str, method: str, *args: Any) -> Any:
         """Call a holder. Every call may be made twice, so that one without an answer is made again."""
-        import ray
         from ray.exceptions import ActorDiedError, ActorUnavailableError, ActorUnschedulableError
 
         end = asyncio.get_running_loop().time() + _PATIENCE
         while True:
+            known = node in self._handles
             try:
-                holder = ray.get_actor(HOLDER + node, namespace=self._namespace)
-                return await getattr(holder, method).remote(*args)
-            except (ActorDiedError, ActorUnschedulableError, ValueError):  # ValueError: there is none by that name
-                raise Gone(node) from None
+                return await getattr(self._handle(node), method).remote(*args)
             except ActorUnavailableError:
                 if asyncio.get_running_loop().time() > end:
                     raise Gone(node) from None
                 await asyncio.sleep(0.1)
+            except (ActorDiedError, ActorUnschedulableError, ValueError):  # ValueError: there is none by that name
+                self._handles.pop(node, None)
+                if not known:
+                    raise Gone(node) from None
 
     async def tell(self, node: str, method: str, *args: Any) -> bool:
         """Call a holder if it is there; whether it was."""
@@ -46,11 +51,19 @@ class Nodes:
             return False
         return True
 
-    async def tell_any(self, method: str, *args: Any) -> None:
-        """Call some holder that is there."""
-        for node in self._all():
-            if await self.tell(node, method, *args):
-                return
+    async def tell_other(self, node: str, method: str, *args: Any) -> str:
+        """Call a holder of some other node; which it was, or "" if there is none."""
+        if self._other not in {"", node} and await self.tell(self._other, method, *args):
+            return self._other
+        now = asyncio.get_running_loop().time()
+        if self._other != node and now < self._looked + _AGAIN:
+            return ""
+        self._other, self._looked = "", now
+        for one in self._all():
+            if one != node and await self.tell(one, method, *args):
+                self._other = one
+                break
+        return self._other
 
     async def all(self, method: str) -> dict[str, Any]:
         """Call all holders that are there; their answers by node."""
@@ -79,6 +92,13 @@ class Nodes:
                 continue
             found.update(process for process, lives in zip(some, alive, strict=True) if not lives)
         return found
+
+    def _handle(self, node: str) -> Any:
+        import ray
+
+        if node not in self._handles:
+            self._handles[node] = ray.get_actor(HOLDER + node, namespace=self._namespace)
+        return self._handles[node]
 
     def _all(self) -> list[str]:
         import ray

@@ -8,16 +8,21 @@ import contextlib
 from tenure.sharing.store.base import Doer
 from tenure.sharing.store.ray.records import Hold, Process
 
-_LISTEN = 10.0  # seconds after which a listener is answered anyway, so that none waits for an index that died
+_REPLY = 1.0  # seconds that a process has to say what it holds
 
 
 class Readers:
-    """What each process holds of the store's bytes without a copy, as far as it has told."""
+    """What each process holds of the store's bytes without a copy.
+
+    A read is noted at once, its end only when it matters: every process that reads has one call waiting here, and the
+    answer to it is the question.
+    """
 
     def __init__(self) -> None:
         self._held: dict[Process, dict[tuple[str, int], Doer]] = {}
         self._wanted: dict[Process, set[tuple[str, int]]] = {}
-        self._listeners: dict[Process, asyncio.Event] = {}
+        self._waiting: dict[Process, asyncio.Event] = {}
+        self._told = asyncio.Event()
 
     def add(self, process: Process, hold: Hold) -> None:
         """A process reads something."""
@@ -33,32 +38,48 @@ class Readers:
     def forget(self, processes: set[Process]) -> None:
         """These have ended."""
         for process in processes:
-            for table in (self._held, self._wanted, self._listeners):
+            for table in (self._held, self._wanted, self._waiting):
                 table.pop(process, None)
 
     def of(self, name: str, version: int) -> dict[Process, Doer]:
-        """Who reads this."""
+        """Who reads this, as far as is known."""
         return {process: held[name, version] for process, held in self._held.items() if (name, version) in held}
 
     async def listen(self, process: Process, holds: list[Hold]) -> list[tuple[str, int]]:
-        """Wait until something is wanted back from this process; a later call of its takes the place of this one."""
-        before = self._listeners.pop(process, None)
-        if before is not None:
-            before.set()
+        """Wait until a process is asked what it holds, and say what of it is wanted back."""
         self.tell(process, holds)
+        self._told.set()
+        self._told = asyncio.Event()
         if not holds:
             return []
-        mine = self._listeners[process] = asyncio.Event()
+        mine = self._waiting[process] = asyncio.Event()
         if process not in self._wanted:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(mine.wait(), _LISTEN)
-        return list(self._wanted.pop(process, ())) if self._listeners.get(process) is mine else []
+            await mine.wait()
+        if self._waiting.get(process) is mine:
+            del self._waiting[process]
+        return list(self._wanted.pop(process, ()))
+
+    async def ask(self, name: str, version: int) -> dict[Process, Doer]:
+        """Who reads this: those who once did are asked whether they still do."""
+        asked = {process: self._waiting[process] for process in self.of(name, version) if process in self._waiting}
+        for waiting in asked.values():
+            waiting.set()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_REPLY):
+                while any(
+                    self._waiting.get(process, old) is old for process, old in asked.items() if self._reads(process)
+                ):
+                    await self._told.wait()
+        return self.of(name, version)
+
+    def _reads(self, process: Process) -> bool:
+        return process in self._held
 
     def want(self, name: str, version: int) -> bool:
         """Ask those who read this to give it back; whether there is anybody."""
         readers = self.of(name, version)
         for process in readers:
             self._wanted.setdefault(process, set()).add((name, version))
-            if process in self._listeners:
-                self._listeners[process].set()
+            if process in self._waiting:
+                self._waiting[process].set()
         return bool(readers)
