@@ -225,7 +225,7 @@ class _Drawing:
         used = compute.max_element_wise(lives["last_use"], lives["born"])
         born, ended = self._places(lives["born"], False), self._places(lives["ended"], False)
         late, size = self._places(used, True), _flat(lives["bytes"])
-        one = _flat(pa.array([1], pa.int64()).take(pa.array([0] * len(lives), pa.int32())))
+        one = _flat(compute.greater(lives["bytes"], 0).cast(pa.int64()))  # what has no bytes is not counted
         rows = self._at(device, lives["site"], self._sites)
         for sums, begin, amount in ((self.sites, born, size), (self.counts, born, one), (self.past, late, size)):
             self._core.lay(sums.values, self._width, rows, begin, ended, amount)
@@ -268,8 +268,12 @@ class _Drawing:
         from pyarrow import compute
 
         known = lives.filter(compute.greater_equal(lives["site"], 0))
-        mixed = compute.multiply(known["buffer"].cast(pa.uint64()), pa.scalar(_MIX, pa.uint64()))
-        drawn = compute.shift_right(mixed, pa.scalar(40, pa.uint64())).cast(pa.int64())
+        half, most = pa.scalar(32, pa.uint64()), pa.scalar(40, pa.uint64())
+        mixed = known["buffer"].cast(pa.uint64())
+        for _ in range(2):
+            mixed = compute.multiply(mixed, pa.scalar(_MIX, pa.uint64()))
+            mixed = compute.bit_wise_xor(mixed, compute.shift_right(mixed, half))
+        drawn = compute.shift_right(compute.multiply(mixed, pa.scalar(_MIX, pa.uint64())), most).cast(pa.int64())
         chosen = known.filter(compute.less(drawn, self._shares.take(known["site"])))
         if len(chosen):
             self._sample.append(chosen)

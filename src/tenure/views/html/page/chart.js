@@ -1,13 +1,18 @@
 // The picture: bytes alive over time, in layers, with steps and the moments chosen marked.
 
+const GRID = { left: 84, right: 24, top: 58, bottom: 66 };
+
 const chart = {
   drawn: null, // the library's
+  marks: null, // a second one above it, so that to mark a moment does not draw a million of them anew
   layers: [],
   range: null, // [from, to] in µs, null for all
 
   start() {
     this.drawn = echarts.init(get("chart"), null, { renderer: "canvas" });
-    new ResizeObserver(() => this.drawn.resize()).observe(get("chart"));
+    this.marks = echarts.init(get("marks"));
+    let sized = false; // it is told of its first size too
+    new ResizeObserver(() => { if (sized) this.drawn.resize(), this.marks.resize(), this.mark(); sized = true; }).observe(get("chart"));
     this.drawn.getZr().on("click", (event) => {
       const at = [event.offsetX, event.offsetY];
       if (this.drawn.containPixel("grid", at)) state.look(this.time(this.drawn.convertFromPixel({ xAxisIndex: 0 }, at[0])));
@@ -46,9 +51,13 @@ const chart = {
       data: Array.from(layer.size, (size, at) => [xs[at], size]),
     }));
     if (rival) series.push(this.other());
-    series.push({ id: "marks", name: "", type: "line", data: [], markLine: { data: [] }, tooltip: { show: false } });
     this.drawn.setOption(this.option(series), { notMerge: true });
+    // By default steps of less than two pixels are smoothed away, which leaves wedges between layers.
+    for (const shape of this.drawn.getZr().storage.getDisplayList(true)) {
+      if (shape.segmentIgnoreThreshold) shape.attr("segmentIgnoreThreshold", 0.1);
+    }
     this.mark();
+    this.fresh = true;
   },
 
   opacity(layer) {
@@ -71,9 +80,9 @@ const chart = {
     return {
       animation: false,
       textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
-      grid: { left: 84, right: 24, top: 58, bottom: 66 },
+      grid: GRID,
       legend: {
-        top: 2, left: 70, right: 20, height: 24, type: "scroll", icon: "roundRect", itemWidth: 14, itemHeight: 12, itemGap: 14, textStyle: { color: colour("text"), fontSize: 14 },
+        top: 2, left: 78, width: "auto", right: 20, height: 24, align: "left", type: "scroll", icon: "roundRect", itemWidth: 14, itemHeight: 12, itemGap: 14, textStyle: { color: colour("text"), fontSize: 14 },
         pageTextStyle: text, pageIconColor: colour("strong"), selectedMode: false, data: series.map((one) => one.name).filter(Boolean),
       },
       tooltip: {
@@ -89,7 +98,7 @@ const chart = {
         type: "value", min: 0, ...this.heights(series), axisLabel: { ...text, formatter: round }, splitLine: { lineStyle: { color: colour("grid") } },
       },
       dataZoom: [
-        { type: "inside", startValue: from, endValue: to, filterMode: "none", minValueSpan: state.axis === "time" ? 20 : 4 },
+        { type: "inside", startValue: from, endValue: to, filterMode: "none", throttle: 80, minValueSpan: state.axis === "time" ? 20 : 4 },
         {
           type: "slider", startValue: from, endValue: to, filterMode: "none", height: 22, bottom: 10, showDetail: false, brushSelect: false,
           borderColor: colour("edge"), fillerColor: "rgba(90,140,220,.18)", dataBackground: { lineStyle: { opacity: 0.4 }, areaStyle: { opacity: 0.15 } },
@@ -103,7 +112,7 @@ const chart = {
   heights(series) {
     const top = Math.max(1, ...series.filter((one) => one.stack !== "alive").flatMap((one) => one.data.map((point) => point[1])));
     const stacked = trace.view.moments.reduce((high, _, at) => Math.max(high, this.layers.reduce((sum, layer) => sum + layer.size[at], 0)), top);
-    const interval = 2 ** Math.ceil(Math.log2(stacked / 6));
+    const interval = tick(stacked / 6);
     return { interval, max: interval * Math.ceil((stacked * 1.02) / interval) };
   },
 
@@ -130,15 +139,27 @@ const chart = {
     const { times, every } = trace.steps;
     const inside = times.map((time, at) => [time, (at + 1) * every - 1]).filter(([time]) => time >= from && time <= to);
     const stride = Math.ceil(inside.length / 24);
-    const steps = inside.filter((_, at) => (at + 1) % stride === 0).map(([time, step]) => ({
-      xAxis: this.x(time), lineStyle: { color: colour("soft"), width: 1, opacity: 0.35, type: "dotted" },
-      label: { formatter: `${step}`, color: colour("soft"), fontSize: 12, position: "end" },
-    }));
-    const moments = [[state.at, state.from === null ? "" : "B", "solid"], [state.from, "A", "dashed"]].filter(([time]) => time !== null).map(([time, name, type]) => ({
+    const [left, right] = [this.x(from), this.x(to)];
+    const scale = (get("marks").clientWidth - GRID.left - GRID.right) / Math.max(right - left, 1e-9);
+    let told = -Infinity;
+    const steps = inside.filter((_, at) => (at + 1) % stride === 0).map(([time, step]) => {
+      const pixel = (this.x(time) - left) * scale;
+      const room = pixel - told > 34;
+      if (room) told = pixel;
+      return {
+        xAxis: this.x(time), lineStyle: { color: colour("soft"), width: 1, opacity: 0.4, type: "dotted" },
+        label: { show: room, formatter: `${step}`, color: colour("soft"), fontSize: 13, position: "end" },
+      };
+    });
+    const moments = [[state.at, state.from === null ? "" : "B", "solid"], [state.from, "A", "dashed"]].filter(([time]) => time !== null && time >= from && time <= to).map(([time, name, type]) => ({
       xAxis: this.x(time), lineStyle: { color: colour("text"), width: 2, type }, label: { formatter: name, color: colour("text"), fontSize: 15, fontWeight: "bold", position: "end" },
     }));
-    this.drawn.setOption({ series: [{ id: "marks", markLine: { symbol: "none", silent: true, animation: false, data: [...steps, ...moments] } }] });
-    get("hint").textContent = `${inside.length ? "Dotted: ends of steps. " : ""}Click: what was alive then. Wheel or slider: zoom. Each point is the highest moment of its stretch of time.`;
+    const axis = { type: "value", show: false };
+    this.marks.setOption({
+      animation: false, grid: GRID, xAxis: { ...axis, min: left, max: right }, yAxis: { ...axis, min: 0, max: 1 },
+      series: [{ type: "line", silent: true, data: [], markLine: { symbol: "none", silent: true, animation: false, data: [...steps, ...moments] } }],
+    }, { notMerge: true });
+    get("hint").textContent = `Click: what was alive then.  Wheel: zoom.  ${inside.length ? "Dotted: ends of steps.  " : ""}? for keys.`;
   },
 
   zoom(from, to) {

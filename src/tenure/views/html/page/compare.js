@@ -56,10 +56,13 @@ const drawChanges = (where, changes) => {
   where.style.height = `${50 + 26 * changes.length}px`;
   const drawn = echarts.init(where);
   const text = { color: colour("soft"), fontSize: 14 };
+  const sizes = changes.map((one) => one.change);
+  const interval = tick(Math.max(...sizes.map(Math.abs)) / 4);
+  const [min, max] = [Math.floor(Math.min(0, ...sizes) / interval) * interval, Math.ceil(Math.max(0, ...sizes) / interval) * interval];
   drawn.setOption({
     animation: false,
     grid: { left: 8, right: 40, top: 8, bottom: 28, containLabel: true },
-    xAxis: { type: "value", axisLabel: { ...text, formatter: bytes, hideOverlap: true }, splitNumber: 4, splitLine: { lineStyle: { color: colour("grid") } } },
+    xAxis: { type: "value", min, max, interval, axisLabel: { ...text, formatter: round, hideOverlap: true }, splitLine: { lineStyle: { color: colour("grid") } } },
     yAxis: { type: "category", inverse: true, data: changes.map((one) => place(one.site.whose.site(one.site.site)).slice(-48)), axisLabel: { ...text, color: colour("text") }, axisTick: { show: false }, axisLine: { show: false } },
     series: [{ type: "bar", barWidth: "64%", silent: true, data: changes.map((one) => ({ value: one.change, itemStyle: { color: colour(one.change > 0 ? "more" : "less") } })) }],
   });

@@ -4,7 +4,7 @@ const lives = {
   drawn: null,
 
   legend() {
-    return el("p", { class: "key soft" }, swatch("#2f9e6e"), "birth to last use", swatch(colour("late")), "held past its last use", el("span", {}, "   one bar a buffer"));
+    return el("p", { class: "key soft" }, swatch("#2f9e6e"), "birth to last use", swatch(colour("late")), "held past its last use", " · one bar a buffer");
   },
 
   draw(where, found) {

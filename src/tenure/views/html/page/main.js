@@ -14,7 +14,7 @@ const theme = {
   },
   set(name) {
     document.documentElement.dataset.theme = name;
-    if (chart.drawn) chart.draw();
+    if (chart.fresh) chart.draw();
   },
   turn() {
     const name = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
@@ -46,7 +46,7 @@ const controls = () => {
 
 // Light a site's layer, which only the stack by site has.
 const light = (site) => {
-  const same = state.lit === site && (site === null || state.by === "site");
+  const same = chart.fresh && state.lit === site && (site === null || state.by === "site");
   state.lit = site;
   if (site !== null) state.by = "site";
   if (!same) { controls(); chart.draw(); }
@@ -87,7 +87,6 @@ head();
 state.device = trace.devices[0]?.number ?? 0;
 controls();
 chart.start();
-chart.draw();
 lists();
 listen();
 get("theme").addEventListener("click", () => theme.turn());

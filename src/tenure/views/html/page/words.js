@@ -11,6 +11,8 @@ const bytes = (count) => {
 };
 // The same for marks on an axis: without digits that say nothing.
 const round = (count) => bytes(count).replace(/\.0+(?= )|(?<=\.\d)0(?= )/, "");
+// A round number of bytes that is not less.
+const tick = (count) => 2 ** Math.ceil(Math.log2(Math.max(count, 1)));
 const number = (count) => count.toLocaleString("en-US");
 const duration = (micro) => {
   const size = Math.abs(micro);
