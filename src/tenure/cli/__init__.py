@@ -17,6 +17,7 @@ VERBS = (
     "run",
     "explain",
     "report",
+    "view",
     "sql",
     "diff",
     "export",
