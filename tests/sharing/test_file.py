@@ -536,6 +536,33 @@ def test_a_store_goes_through_a_fork(store, np):
     store.delete("w")
 
 
+def test_nothing_is_lost_when_the_parent_goes_first(store, np):
+    """The child has its own locks: with the parent's, others would clear the log away under its hands."""
+    store["w"] = np.ones(3)
+    go, told = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            assert store["w"].sum() == 3
+            os.write(told[1], b"x")
+            for number in range(5):
+                os.read(go[0], 1)
+                assert store.put("w", np.full(3, number)) == number + 2
+                os.write(told[1], b"x")
+            code = 0
+        finally:
+            os._exit(code)
+    os.read(told[0], 1)
+    store.close()
+    for number in range(5):
+        os.write(go[1], b"x")
+        assert os.read(told[0], 1) == b"x"
+        program = f"import tenure; print(tenure.Store({store.url!r}).read('w'))"
+        assert f"[{number}, {number}, {number}]" in subprocess.check_output([sys.executable, "-c", program], text=True)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_a_fork_while_others_write(store, np):
     """Children of a process whose threads are in the middle of a put."""
     stop = threading.Event()

@@ -51,14 +51,13 @@ def run(options: argparse.Namespace) -> int:
 def _ls(store: FileStore, options: argparse.Namespace) -> tuple[Any, list[str], int]:
     from tenure.sharing.store.file import index
 
-    with store.index.reading() as connection:
-        rows = index.rows(connection)
-        leased = {row.name: len(store.leases(row.name)) for row in rows}
+    rows = store.index.look(index.rows)
+    leased = {row.name: len(store.leases(row.name)) for row in rows}
     told = [{**asdict(row.entry), "file": str(store.tensors / row.file), "leases": leased[row.name]} for row in rows]
     cells = [
         (
             row.name,
-            f"{row.framework} {row.entry.dtype}[{', '.join(map(str, row.shape))}]",
+            f"{row.framework} {row.dtype}[{', '.join(map(str, row.shape))}]",
             size(row.nbytes),
             f"version {row.version}" + (f", leased {leased[row.name]} times" if leased[row.name] else ""),
             f"put at {row.put.site.short}" if row.put.site else "",

@@ -52,18 +52,17 @@ class FileStore:
         """The bytes first, then the name."""
         host = exchange.host(tensor)
         if expect is not None:
-            with self.index.reading() as connection:
-                self._expected(connection, name, expect)  # before gigabytes are written for nothing
+            self._expected(self._row(name), name, expect)  # before gigabytes are written for nothing
         me = self._present()
         unique = secrets.token_hex(6)
         draft = self._draft(self.tensors / entries.part(me.id, unique), name, host, by)
         path, old = draft.path, None
         try:
             with self._writing() as connection:
-                if expect is not None:
-                    self._expected(connection, name, expect)
-                version = index.last_version(connection, name) + 1
                 old = index.row(connection, name)
+                if expect is not None:
+                    self._expected(old, name, expect)
+                version = index.last_version(connection, name) + 1
                 path = draft.path.rename(self.tensors / entries.named(name, version, unique))
                 if self._durable:
                     layout.synced(self.tensors)
@@ -94,21 +93,16 @@ class FileStore:
 
     def get(self, name: str, like: str | None) -> Reading:
         """The file, mapped."""
-        with self.index.reading() as connection:
-            row = index.row(connection, name)
-        return self._read(row, like)
+        return self._read(self._row(name), like)
 
     def entry(self, name: str) -> Entry | None:
         """From the index alone."""
-        with self.index.reading() as connection:
-            row = index.row(connection, name)
+        row = self._row(name)
         return row.entry if row else None
 
     def names(self) -> list[str]:
         """From the index alone."""
-        with self.index.reading() as connection:
-            found = connection.execute("SELECT name FROM entries WHERE file NOT NULL ORDER BY name").fetchall()
-        return [name for (name,) in found]
+        return self.index.look(index.names)
 
     def delete(self, name: str, by: Doer, wait: float) -> Remains:
         """The name at once; the bytes when the last process that maps them ends or lets go."""
@@ -131,10 +125,7 @@ class FileStore:
 
     def grave(self, name: str) -> Grave | None:
         """Kept with the name's last version."""
-        with self.index.reading() as connection:
-            query = "SELECT version, deleted FROM entries WHERE name = ? AND file IS NULL"
-            found = connection.execute(query, (name,)).fetchone()
-        return Grave(name, found[0], index.unpacked(found[1])) if found else None
+        return self.index.look(lambda connection: index.grave(connection, name))
 
     def lease(self, name: str, by: Doer) -> tuple[Reading, str]:
         """A row in the index; it counts as long as this process holds its lock in `users/`."""
@@ -162,8 +153,7 @@ class FileStore:
 
     def leases(self, name: str) -> list[Doer]:
         """Those whose processes live."""
-        with self.index.reading() as connection:
-            return self._leases(connection, name)
+        return self.index.look(lambda connection: self._leases(connection, name))
 
     def close(self) -> None:
         """Leases of this store end with it."""
@@ -174,11 +164,13 @@ class FileStore:
 
     def lost(self, row: Row) -> bool:
         """Whether a row still names this file, which somebody did not find: it was not replaced or deleted meanwhile."""
-        with self.index.reading() as connection:
-            now = index.row(connection, row.name)
+        now = self._row(row.name)
         return now is not None and now.file == row.file
 
     # ------------------------------------------------------------------------------------------------ reading
+
+    def _row(self, name: str) -> Row | None:
+        return self.index.look(lambda connection: index.row(connection, name))
 
     def _read(self, row: Row | None, like: str | None) -> Reading:
         while row is not None:
@@ -186,8 +178,7 @@ class FileStore:
                 data = entries.mapped(self.tensors / row.file, row.name, row.dtype, row.shape, row.start)
             except FileNotFoundError:
                 # Its file was replaced after we looked: look again.
-                with self.index.reading() as connection:
-                    now = index.row(connection, row.name)
+                now = self._row(row.name)
                 if now is not None and now.file == row.file:
                     raise self._damaged(row, "the file is gone") from None
                 row = now
@@ -256,15 +247,14 @@ class FileStore:
             why = f"{error.strerror}: {error.filename or self.folder}"
         return StoreError(f"{self.url}: {what}: {why}. Nothing was changed")
 
-    def _expected(self, connection: sqlite3.Connection, name: str, expect: int) -> None:
-        row = index.row(connection, name)
+    def _expected(self, row: Row | None, name: str, expect: int) -> None:
         if (row.version if row else 0) != expect:
             raise store.conflict(self, name, expect, row.entry if row else None)
 
     def _names(self, name: str, file: str) -> bool:
         """Whether the index names this file after all: an interrupt may come after the commit."""
-        with contextlib.suppress(StoreError), self.index.reading() as connection:
-            row = index.row(connection, name)
+        with contextlib.suppress(StoreError):
+            row = self._row(name)
             return row is not None and row.file == file
         return False
 
@@ -284,7 +274,7 @@ class FileStore:
         info = TensorInfo(
             row.framework,
             row.shape,
-            row.entry.dtype,
+            exchange.DTYPES[row.dtype][0] if row.dtype in exchange.DTYPES else row.dtype,
             "file",
             row.nbytes,
             state="deleted",

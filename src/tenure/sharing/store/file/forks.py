@@ -1,7 +1,8 @@
-"""Forks: neither an SQLite connection nor a lock may be used on both sides of one, nor may SQLite be at work meanwhile.
+"""Forks: nothing of SQLite may go through one, nor a lock.
 
-A child has only the thread that forked. If another one was inside of SQLite at that moment, SQLite's own locks stay
-locked in the child for ever. So a fork waits until nobody is, which takes milliseconds.
+SQLite keeps for each file what locks its process has. A child would inherit that and have none of the locks: another
+process could clear the log away under its hands. So the connections are closed before a fork, and opened again when
+they are needed. And a fork waits until no thread is inside of SQLite, whose mutexes would stay locked in the child.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from typing import Protocol
 
 
 class Forked(Protocol):
-    """Something that a child process must not go on using."""
+    """Something that must not go through a fork."""
+
+    def before_fork(self) -> None:
+        """Called in the parent, when no other thread is in a block of `held_off`."""
 
     def forked(self) -> None:
         """Called in the child, before any other code runs there."""
@@ -35,7 +39,7 @@ _watching: weakref.WeakSet[Forked] = weakref.WeakSet()
 
 
 def watch(thing: Forked) -> None:
-    """Have `thing.forked()` called in every child of this process."""
+    """Have the methods of `thing` called at every fork of this process."""
     _watching.add(thing)
 
 
@@ -58,10 +62,17 @@ def held_off() -> Iterator[None]:
                 gate.condition.notify_all()
 
 
+def inside() -> bool:
+    """Whether this thread is in such a block, or its parent was when it forked."""
+    return getattr(_gate.mine, "depth", 0) > 0
+
+
 def _before() -> None:
     _gate.condition.acquire()
-    mine = 1 if getattr(_gate.mine, "depth", 0) else 0
+    mine = 1 if inside() else 0
     _gate.condition.wait_for(lambda: _gate.count <= mine)
+    for thing in list(_watching):
+        thing.before_fork()
 
 
 def _in_parent() -> None:
@@ -70,9 +81,9 @@ def _in_parent() -> None:
 
 def _in_child() -> None:
     global _gate
-    _gate = _Gate()  # the old one stays locked; whoever forked inside of a block leaves it by that one
     for thing in list(_watching):
         thing.forked()
+    _gate = _Gate()  # the old one stays locked by this thread; who forked inside of a block leaves it by that one
 
 
 os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

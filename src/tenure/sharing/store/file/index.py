@@ -6,32 +6,29 @@ Readers never wait (WAL). Connections are lent to one thread at a time, and left
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import random
 import sqlite3
 import threading
 import time
-import urllib.parse
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tenure.errors import StoreError
-from tenure.frameworks.exchange import DTYPES
 from tenure.model import Site
-from tenure.sharing.store.base import Doer, Entry
-from tenure.sharing.store.file import forks
+from tenure.sharing.store.base import Doer, Entry, Grave
+from tenure.sharing.store.file import connecting, forks
 
+T = TypeVar("T")
 FILE = "index.sqlite"
 APPLICATION = 0x74656E72  # "tenr"
 VERSION = 1
 PATIENCE = 60.0  # seconds that a writer waits for others; each of them is done in milliseconds
 _SHORTEST, _LONGEST = 0.0003, 0.01  # seconds between two tries
-_READERS = 5000  # milliseconds; they wait only while one of them puts the log in order after a kill
 SCHEMA = """
 CREATE TABLE entries (
   name TEXT PRIMARY KEY,
@@ -67,8 +64,7 @@ class Row:
     @property
     def entry(self) -> Entry:
         """The same as all stores tell it."""
-        dtype = DTYPES[self.dtype][0] if self.dtype in DTYPES else self.dtype
-        return Entry(self.name, self.version, self.framework, self.shape, dtype, self.nbytes, self.put)
+        return Entry(self.name, self.version, self.framework, self.shape, self.dtype, self.nbytes, self.put)
 
 
 class Index:
@@ -81,8 +77,7 @@ class Index:
         self._durable = durable
         self._identity = self._seen()
         self._idle: deque[sqlite3.Connection] = deque()
-        self._all: set[sqlite3.Connection] = set()
-        self._closed = False
+        self._closed = self._torn = False
         self._inside = threading.local()
         forks.watch(self)
 
@@ -91,15 +86,27 @@ class Index:
         """Whether this thread is in a write transaction: another one would wait for itself."""
         return getattr(self._inside, "now", False)
 
+    def look(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """What `ask` reads, all at one moment if it is one statement. It may be called several times."""
+        with self._telling():
+            if self.writable:
+                with self._lending() as connection:
+                    return ask(connection)
+            self._check()
+            with forks.held_off():
+                return connecting.look(self._path, ask)
+
     @contextlib.contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection, for a statement or two."""
-        with self._telling(), forks.held_off():
+    def _lending(self) -> Iterator[sqlite3.Connection]:
+        with forks.held_off():
             connection = self._lent()
             try:
                 yield connection
             finally:
-                self._back(connection)
+                if self._closed:
+                    connection.close()
+                else:
+                    self._idle.append(connection)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -109,7 +116,7 @@ class Index:
         until = time.monotonic() + PATIENCE
         wait = _SHORTEST
         while True:
-            with self.reading() as connection:
+            with self._telling(), self._lending() as connection:
                 if self._begun(connection, last=time.monotonic() > until):
                     self._inside.now = True
                     try:
@@ -133,31 +140,46 @@ class Index:
                 raise
             return False
         finally:
-            connection.execute(f"PRAGMA busy_timeout = {_READERS}")
+            connection.execute(f"PRAGMA busy_timeout = {connecting.READERS}")
         return True
 
     def close(self) -> None:
         """Close the connections, those that are lent when they come back."""
         self._closed = True
-        with contextlib.suppress(IndexError), forks.held_off():
-            while True:
-                self._shut(self._idle.pop())
+        with forks.held_off():
+            self._close_idle()
+
+    def before_fork(self) -> None:
+        """Nothing of SQLite goes through."""
+        self._close_idle()
 
     def forked(self) -> None:
-        """Leave the parent's connections alone: to close one here would touch the locks and files of the parent."""
-        for connection in self._all:
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
-        self._idle, self._all, self._inside = deque(), set(), threading.local()
+        """Who forked while it had a connection has it still, and it is of no use here."""
+        self._torn = forks.inside()
 
-    def _lent(self) -> sqlite3.Connection:
+    def _close_idle(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+    def _check(self) -> None:
         if self._closed:
             raise StoreError(f"{self.url} was closed, and cannot be used again")
+        if self._torn:
+            raise StoreError(
+                f"{self.url}: this process was forked in the middle of a call of its parent; open it again"
+            )
         if self._seen() != self._identity:
             raise StoreError(f"{self.url}: its folder was removed or replaced; open the store again")
+
+    def _lent(self) -> sqlite3.Connection:
+        self._check()
         try:
             return self._idle.pop()
         except IndexError:
-            return self._new()
+            connection = connecting.connected(self._path, "mode=rw")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+            return connection
 
     def _seen(self) -> tuple[int, int] | None:
         try:
@@ -166,48 +188,12 @@ class Index:
             return None
         return found.st_dev, found.st_ino
 
-    def _new(self) -> sqlite3.Connection:
-        connection = connected(self._path, "mode=rw") if self.writable else _only_read(self._path)
-        connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
-        self._all.add(connection)
-        return connection
-
-    def _back(self, connection: sqlite3.Connection) -> None:
-        # One that only reads may have been opened without locks, so it is good for one look.
-        if self._closed or not self.writable:
-            self._shut(connection)
-        else:
-            self._idle.append(connection)
-
-    def _shut(self, connection: sqlite3.Connection) -> None:
-        self._all.discard(connection)
-        connection.close()
-
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
             raise told(self.url, self._path, error) from error
-
-
-def connected(path: Path, how: str) -> sqlite3.Connection:
-    """A connection that begins no transactions by itself, and that any thread may use."""
-    where = f"file:{urllib.parse.quote(str(path))}?{how}"
-    return sqlite3.connect(where, _READERS / 1000, isolation_level=None, check_same_thread=False, uri=True)
-
-
-def _only_read(path: Path) -> sqlite3.Connection:
-    """In a folder that cannot be written to: with the writers' help where there are any, else as it lies there."""
-    connection = connected(path, "mode=ro")
-    try:
-        connection.execute("SELECT 1 FROM entries").fetchone()
-    except sqlite3.OperationalError:
-        connection.close()
-        if path.with_name(f"{path.name}-wal").exists():
-            raise
-        connection = connected(path, "immutable=1")
-    return connection
 
 
 def told(url: str, path: Path, error: sqlite3.Error) -> StoreError:
@@ -245,6 +231,19 @@ def set_row(connection: sqlite3.Connection, new: Row) -> None:
         f"INSERT OR REPLACE INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
         (*values, new.start, new.checksum, packed(new.put)),
     )
+
+
+def names(connection: sqlite3.Connection) -> list[str]:
+    """All names that are there, in order."""
+    found = connection.execute("SELECT name FROM entries WHERE file NOT NULL ORDER BY name")
+    return [name for (name,) in found]
+
+
+def grave(connection: sqlite3.Connection, name: str) -> Grave | None:
+    """A name that was deleted: it keeps its version."""
+    query = "SELECT version, deleted FROM entries WHERE name = ? AND file IS NULL"
+    found = connection.execute(query, (name,)).fetchone()
+    return Grave(name, found[0], unpacked(found[1])) if found else None
 
 
 def last_version(connection: sqlite3.Connection, name: str) -> int:

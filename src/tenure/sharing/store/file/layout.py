@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tenure.errors import StoreError
-from tenure.sharing.store.file import forks, index
+from tenure.sharing.store.file import connecting, forks, index
 
 TENSORS = "tensors"
 USERS = "users"
@@ -83,7 +83,7 @@ def _leftover(path: Path) -> bool:
 
 def _index(path: Path) -> None:
     """A whole index in one file: it is closed before it gets its name, so nobody sees half of it."""
-    with contextlib.closing(index.connected(path, "mode=rwc")) as connection:
+    with contextlib.closing(connecting.connected(path, "mode=rwc")) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(index.SCHEMA)
         connection.execute(f"PRAGMA application_id = {index.APPLICATION}")
@@ -104,7 +104,7 @@ def _understood(path: Path, url: str) -> None:
     """Look at two numbers in the header, without locks or changes: it may not be ours to touch."""
     file = path / index.FILE
     try:
-        with contextlib.closing(index.connected(file, "immutable=1")) as connection:
+        with contextlib.closing(connecting.connected(file, "immutable=1")) as connection:
             application, version = (
                 connection.execute(f"PRAGMA {one}").fetchone()[0] for one in ("application_id", "user_version")
             )

@@ -35,6 +35,9 @@ class Presence:
         """Let go: what this user leased is leased no more."""
         self._end()
 
+    def before_fork(self) -> None:
+        """The lock stays the parent's."""
+
     def forked(self) -> None:
         """The child has a copy of the lock, which would outlive its owner."""
         if self._end.detach() is not None:

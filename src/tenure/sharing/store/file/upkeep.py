@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,16 +24,18 @@ class Damage:
 
 def check(store: FileStore, progress: Callable[[Row], None] = lambda row: None) -> Iterator[Damage]:
     """Read every byte of the store, and compare it with what was put."""
-    with store.index.reading() as connection:
-        for (text,) in connection.execute("PRAGMA integrity_check"):
-            if text != "ok":
-                yield Damage("", store.folder / index.FILE, text)
-        rows = index.rows(connection)
+    for text in store.index.look(_integrity):
+        yield Damage("", store.folder / index.FILE, text)
+    rows = store.index.look(index.rows)
     for row in rows:
         progress(row)
         text = _wrong(store, row)
         if text:
             yield Damage(row.name, store.tensors / row.file, text)
+
+
+def _integrity(connection: sqlite3.Connection) -> list[str]:
+    return [text for (text,) in connection.execute("PRAGMA integrity_check") if text != "ok"]
 
 
 def _wrong(store: FileStore, row: Row) -> str:
