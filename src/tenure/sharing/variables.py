@@ -65,7 +65,10 @@ def variable(
     again = sites.here()
     shelf = _shelf(scope, framework)
     with alone(shelf.book, whole):
-        maker = _maker(shelf, whole, framework, (init, dtype), again)
+        there = shelf.framework(whole)
+        if there is None and scope.reuse is True:
+            raise _missing(shelf, whole, again)
+        maker = _maker(shelf, whole, there, framework, (init, dtype), again)
         wanted = Wanted(whole, variables_scope.shape(shape), _dtype(maker, dtype), init, bool(trainable))
         found = shelf.find(whole, maker, trainable=wanted.trainable)
         if found is None and scope.reuse is True:
@@ -102,9 +105,10 @@ def _default() -> Store:
     return Store("memory:variables")
 
 
-def _maker(shelf: Shelf, name: str, framework: str | None, given: tuple[Any, ...], again: Site | None) -> Maker:
+def _maker(
+    shelf: Shelf, name: str, there: str | None, framework: str | None, given: tuple[Any, ...], again: Site | None
+) -> Maker:
     """Of the framework that was asked for, or that the name has, or that what was given shows, or that is imported."""
-    there = shelf.framework(name)
     if framework is None:
         framework = there or next(filter(None, map(_shown, given)), None) or _only(name)
     if there not in (None, framework) and framework in made.NAMES:

@@ -44,6 +44,7 @@ class Book:
         return record.ref() if record is not None else None
 
 
+opening = threading.Lock()  # held while the book of a store is looked up
 _changed = threading.Condition()
 _busy: dict[tuple[int, str], int] = {}  # by book and name: the thread that makes it
 _waits: dict[int, tuple[int, str]] = {}
@@ -86,8 +87,9 @@ def _refuse_circle(key: tuple[int, str], me: int) -> None:
 
 def _forked() -> None:
     """In a child, no other thread is busy, and nobody will let go of the lock."""
-    global _changed
+    global _changed, opening
     _changed = threading.Condition()
+    opening = threading.Lock()
     _busy.clear()
     _waits.clear()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ from tenure.errors import StoreError
 from tenure.frameworks.variables.base import Maker
 from tenure.lifetime.scope import keep
 from tenure.model import Site
+from tenure.sharing import variables_book
 from tenure.sharing.store import Store
 from tenure.sharing.store.base import Missing
 from tenure.sharing.variables_book import Book, Record
@@ -182,13 +182,12 @@ def _version(record: Record | None) -> int:
 _graphs: weakref.WeakKeyDictionary[Any, Book] = weakref.WeakKeyDictionary()
 _backends: weakref.WeakKeyDictionary[Any, Book] = weakref.WeakKeyDictionary()
 _kept: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
-_opening = threading.Lock()
 _urls: weakref.WeakValueDictionary[str, Book] = weakref.WeakValueDictionary()
 
 
 def _book(backend: Any, url: str) -> Book:
     """The book of a store: one for all who opened it by the same name, as long as it has a variable."""
-    with _opening:
+    with variables_book.opening:
         book = _backends.get(backend)
         if book is None:
             book = _backends[backend] = (_urls.get(url) if url != "memory:" else None) or Book()
