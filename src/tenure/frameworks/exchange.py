@@ -14,15 +14,15 @@ from typing import Any, cast
 from tenure import errors, frameworks, sites
 from tenure.errors import Unsupported
 from tenure.frameworks import ended
-from tenure.frameworks.base import Framework
 from tenure.frameworks.exchanging.base import DTYPES, Exchanger, Host, Made, because, common, spelling
+from tenure.model import TensorInfo
 
 __all__ = ["DTYPES", "NAMES", "Host", "Made", "host", "into", "live", "made", "spelling"]
 NAMES = ("torch", "jax", "tensorflow", "numpy")
 
 
-def live(thing: Any) -> Framework:
-    """The framework of a tensor that has bytes.
+def live(thing: Any) -> TensorInfo:
+    """The description of a tensor that has bytes.
 
     Raises:
         Unsupported: it is no tensor, or a symbolic one.
@@ -41,7 +41,7 @@ def live(thing: Any) -> Framework:
         raise errors.released(info, "a store", sites.here())
     if info.state != "live":
         raise Unsupported(f"{info.label} is {info.state}: it has no bytes to share, the trace that made it owns it")
-    return framework
+    return info
 
 
 def host(tensor: Any) -> Host:
@@ -53,7 +53,7 @@ def host(tensor: Any) -> Host:
         Unsupported: no tensor, a symbolic one, or one that is more than a row of numbers; the text says why.
         TensorReleased: it has ended.
     """
-    return _exchanger(live(tensor).name).host(tensor, lasting=False)
+    return _exchanger(live(tensor).framework).host(tensor, lasting=False)
 
 
 def made(
@@ -98,12 +98,12 @@ def into(tensor: Any, like: str) -> Made:
     The result shares the bytes: what is written through one is read through the other. An accelerator's tensor goes by
     DLPack and stays there, where the other framework can reach it.
     """
-    framework = live(tensor)
-    if framework.name == like:
+    info = live(tensor)
+    if info.framework == like:
         return Made(tensor)
-    target, source = _exchanger(like), _exchanger(framework.name)
+    target, source = _exchanger(like), _exchanger(info.framework)
     failure = ""
-    if "cpu" not in framework.info(tensor).device.lower():
+    if "cpu" not in info.device.lower():
         try:
             return Made(target.take(_plain(tensor)))
         except (BufferError, RuntimeError, TypeError, ValueError) as error:

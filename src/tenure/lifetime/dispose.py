@@ -141,7 +141,11 @@ def dropped(handles: list[Any]) -> Remains:
     refs = {id(handle): weakref.ref(handle) for handle in handles}
     behind = parts(handles)
     with_buffer = {user for part in behind for user in part.users}
-    bare = [Remnant("freed", 0, (described[user],)) for user in described if user not in with_buffer]
+    bare = [
+        Remnant("already" if info.state in _ENDED else "freed", 0, (info,))
+        for user, info in described.items()
+        if user not in with_buffer
+    ]
     handles.clear()
 
     def tell() -> tuple[Remnant, ...]:

@@ -82,7 +82,7 @@ class MemoryStore:
         """The tensor itself; from now on no scope ends it."""
         for region in regions.opened():
             region.take([tensor])
-        info = exchange.live(tensor).info(tensor)
+        info = exchange.live(tensor)
         shape = tuple(count or 0 for count in info.shape)
         room = self._room
         with room.changed:
