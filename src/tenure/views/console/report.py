@@ -118,7 +118,9 @@ def _verdict(summary: Summary, faults: Sequence[Finding], late: Sequence[Finding
         saved = max(int(finding.evidence.get("saved", 0)) for finding in late)
         told.append(f"the peak of {size(summary.peak.bytes)} can be {size(saved)} lower")
     if not told:
-        return f"Verdict: no leak; the peak is {size(summary.peak.bytes)} on {summary.peak.device}."
+        # Of a file of another tool nobody looked for leaks.
+        known = "no leak; " if all(process.uses for process in summary.processes) else ""
+        return f"Verdict: {known}the peak is {size(summary.peak.bytes)} on {summary.peak.device}."
     return f"Verdict: {'; '.join(told)}."
 
 
