@@ -49,7 +49,7 @@ LAYERS = {
     },  # but holders/, which lifetime uses, looks at none of these two
     "lifetime": {"model", "errors", "native", "sites", "frameworks", "analysis"},
     "trace": {"model", "errors", "findings", "native", "sites", "stacks", "frameworks", "lifetime"},
-    "sharing": {"model", "errors", "findings", "faults", "sites", "frameworks", "lifetime"},
+    "sharing": {"model", "errors", "findings", "faults", "sites", "frameworks", "lifetime", "analysis"},
     "watch": {"model", "stacks", "frameworks", "analysis", "lifetime", "trace"},
     "check": {"model", "errors", "findings", "faults"},
     "explain": {"model", "errors", "findings", "faults", "sites", "frames", "frameworks", "trace", "views"},

@@ -21,7 +21,7 @@ from types import (
 from typing import Any
 
 from tenure import sites
-from tenure.analysis.holders import frames, plain, sources
+from tenure.analysis.holders import frames, keepers, plain, sources
 from tenure.model import Link, Site
 
 # Values that lead to no tensor, and that half the heap refers to.
@@ -98,6 +98,7 @@ class Roots:
         self._variables: dict[int, list[_Variable]] = {}
         self._spaces: dict[int, _Space] = {}
         self._special: dict[int, Root] = {}
+        self._kept: set[int] = set()
         self._modules()
         self._frames()
         self._others()
@@ -153,7 +154,7 @@ class Roots:
         held = sorted(self._variables.get(id(first), ()), key=lambda variable: (variable.rank, bool(variable.thread)))
         special = self._special.get(id(first))
         if special is not None and (not held or held[0].rank > special.rank):
-            return special, 0
+            return special, int(id(first) in self._kept)
         return (held[0].root() if held else self._of_class(first)), 0
 
     def name(self, thing: object) -> str | None:
@@ -202,6 +203,11 @@ class Roots:
         for thread in threading.enumerate():
             name = thread.__dict__.get("_name")
             self._special[id(thread)] = Root("thread", 0, (Link(str(name), "thread"),))
+        for keeper in keepers.keepers:
+            for thing, links in keeper():
+                self.keep.append(thing)
+                self._kept.add(id(thing))
+                self._special[id(thing)] = Root(links[0].kind, 0, links)
         errors: list[Any] = list(sys._current_exceptions().values())
         for error in errors:
             # Python 3.11 gives triples.

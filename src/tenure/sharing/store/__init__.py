@@ -74,7 +74,7 @@ class Store(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         inside = f" under {self._prefix!r}" if self._prefix else ""
-        return f"<Store {self.url}{inside}: {len(self)} names>"
+        return f"<Store {self.url}{inside}, {len(self)} names>"
 
     def get(self, name: str, default: Any = None, *, like: str | None = None) -> Any:
         """The tensor of a name, or `default`; with `like` as that framework's ("torch", "jax", "tensorflow", "numpy").
@@ -226,7 +226,7 @@ class Lease:
 
 def missing(backend: Backend, name: str) -> NameMissing:
     """The error for a name that is not there: who deleted it, and what there is instead."""
-    lines = [f"{backend.url} has no tensor named {name!r}"]
+    lines = [f"the store {backend.url} has no tensor named {name!r}"]
     grave = backend.grave(name)
     if grave is not None:
         lines.append(f"  deleted: {grave.by}")
@@ -245,15 +245,19 @@ def conflict(backend: Backend, name: str, expect: int, entry: Entry | None) -> S
     now = f"is at version {entry.version}, put by {entry.put}" if entry else "is not there"
     wanted = f"version {expect} was expected" if expect else "was to be created"
     kind = StoreError if expect else NameTaken
-    return kind(f"{backend.url}: {name!r} {wanted}, but {now}; nothing was changed. Read it again, and retry")
+    return kind(f"{_told(backend)} {name!r} {wanted}, but {now}; nothing was changed. Read it again, and retry")
 
 
 def leased(backend: Backend, name: str, holders: list[Doer]) -> StoreError:
     """The error for deleting what somebody uses: by whom."""
-    lines = [f"{backend.url}: {name!r} is in use and was not deleted"]
+    lines = [f"{_told(backend)} {name!r} is in use and was not deleted"]
     lines += [f"  leased: {holder}" for holder in holders]
     lines.append(f"  fix:    release those leases, or wait for them: store.delete({name!r}, wait=seconds)")
     return StoreError("\n".join(lines))
+
+
+def _told(backend: Backend) -> str:
+    return f"{backend.url.removesuffix(':')}:"
 
 
 def described(entry: Entry) -> str:

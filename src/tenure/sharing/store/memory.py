@@ -10,13 +10,15 @@ import os
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tenure.analysis.holders.keepers import keepers
 from tenure.errors import StoreError
 from tenure.frameworks import exchange
 from tenure.lifetime import dispose, regions
-from tenure.model import Remains
+from tenure.model import Link, Remains
 from tenure.sharing import store
 from tenure.sharing.store.base import Doer, Entry, Grave, Missing, Reading
 from tenure.sharing.store.names import checked
@@ -35,7 +37,8 @@ class Kept:
 class Room:
     """The names of one store, for all who opened it."""
 
-    def __init__(self) -> None:
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.kept: dict[str, Kept] = {}
         self.graves: dict[str, Grave] = {}
         self.forgotten = 0  # the highest version among graves that had to make room
@@ -63,17 +66,17 @@ _naming = threading.Lock()
 def connect(rest: str, url: str) -> MemoryStore:
     """The store of that name, one for the whole process; without a name, one of its own."""
     if not rest:
-        return MemoryStore(url, Room())
+        return MemoryStore(Room(url))
     name = checked(rest)
     with _naming:
-        return MemoryStore(f"memory:{name}", _named.setdefault(name, Room()))
+        return MemoryStore(_named.get(name) or _named.setdefault(name, Room(f"memory:{name}")))
 
 
 class MemoryStore:
     """One opening of a room; see `Backend`."""
 
-    def __init__(self, url: str, room: Room) -> None:
-        self.url = url
+    def __init__(self, room: Room) -> None:
+        self.url = room.url
         self.known: dict[str, Kept] = room.kept
         self._opened: Room | None = room
         self._lender = room
@@ -189,6 +192,15 @@ def _reading(kept: Kept, like: str | None) -> Reading:
         return Reading(kept.value, kept.entry.version)
     made = exchange.into(kept.value, like)
     return Reading(made.tensor, kept.entry.version, made.copied, made.why)
+
+
+def _keeper() -> Iterator[tuple[object, tuple[Link, ...]]]:
+    for room in list(_all):
+        for name, kept in list(room.kept.items()):
+            yield kept, (Link(room.url, "store", kept.entry.put.site), Link(f"[{name!r}]", "entry"))
+
+
+keepers.append(_keeper)
 
 
 def _after_fork() -> None:
