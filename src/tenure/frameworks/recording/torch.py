@@ -20,7 +20,8 @@ from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
 _EVENTS = ("birth", "use", "end", "step")
 _KINDS = ("parameter", "gradient", "optimizer state", "activation", "input")
 CAUSES = ("last reference", "dispose", "scope exit", "session close")
-_DEVICES = ("cpu", *(f"cuda:{index}" for index in range(64)))
+# Half of what the analyses tell apart: a program may have devices of other frameworks too.
+_DEVICES = ("cpu", *(f"cuda:{index}" for index in range(32 if torch.version.cuda else 0)))
 _TYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32",
           "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "ComplexFloat": "complex64",
           "ComplexDouble": "complex128"}  # fmt: skip
