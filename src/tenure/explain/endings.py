@@ -25,12 +25,26 @@ class Endings:
 
     @cached_property
     def _ended(self) -> list[tuple[str, Place | None]]:
-        return [(path, Place.at("birth", info.born) if info.born else None) for path, info in values.ended(self.raised)]
+        """The ended arrays in the failing frames, by their names; those that the failing line names first."""
+        here = self.raised.here
+        text = _plain(self.raised.place("use", here).text) if here else ""
+        found = [
+            (path, Place.at("birth", info.born) if info.born else None) for path, info in values.ended(self.raised)
+        ]
+        return sorted(found, key=lambda one: _plain(one[0]) not in text)
 
     @property
-    def names(self) -> list[str]:
-        """The names under which ended arrays are found in the failing frames."""
-        return [path for path, _ in self._ended]
+    def what(self) -> str:
+        """The array that was met, as far as it is known which: by its name, or by that of what holds it."""
+        here = self.raised.here
+        text = _plain(self.raised.place("use", here).text) if here else ""
+        if not self._ended:
+            return "an array"
+        first = self._ended[0][0]
+        if len(self._ended) == 1 or _plain(first) in text:
+            return f"the array `{first}`"
+        roots = {path.partition("[")[0].partition(".")[0] for path, _ in self._ended}
+        return f"an array in `{roots.pop()}`" if len(roots) == 1 else "an array"
 
     @property
     def births(self) -> list[Place]:
@@ -125,9 +139,15 @@ class Endings:
         return []
 
 
+def _plain(text: str) -> str:
+    return text.replace('"', "'").replace(" ", "")
+
+
 def _donating(source: Source) -> set[str]:
     """The names of functions that donate: decorated so, or bound to a jit that says so."""
     found: set[str] = set()
+    if not any(word in line for line in source.lines for word in _DONATING):
+        return found
     for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if any(_says(decorator) for decorator in node.decorator_list):

@@ -13,6 +13,7 @@ from tenure.findings import Edit, Place, Role
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_BODIES = ("body", "handlers", "cases", "orelse", "finalbody")
 _LONGEST = 20_000  # lines: a larger file was generated, and to parse it would take seconds
 
 
@@ -60,17 +61,24 @@ class Source:
     @cached_property
     def statements(self) -> list[ast.stmt]:
         """Every statement, outer before inner."""
-        return [node for node in self.nodes if isinstance(node, ast.stmt)]
+        return [node for node in self._blocks if isinstance(node, ast.stmt)]
 
     @cached_property
-    def _calls(self) -> list[tuple[str, ast.Call]]:
-        found = [(dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call)]
-        return sorted(found, key=lambda entry: (entry[1].lineno, entry[1].col_offset))
+    def _blocks(self) -> dict[ast.AST, ast.AST | None]:
+        """Statements, handlers and cases, and what each stands in. Expressions hold none, and are not looked into."""
+        found: dict[ast.AST, ast.AST | None] = {self.tree: None}
+        waiting: list[ast.AST] = [self.tree]
+        for holder in waiting:  # which grows meanwhile
+            for name in _BODIES:
+                inner = getattr(holder, name, ())
+                found.update(dict.fromkeys(inner, holder))
+                waiting.extend(inner)
+        return found
 
     @cached_property
-    def functions(self) -> tuple[Function, ...]:
-        """Every function, outer before inner."""
-        return tuple(node for node in self.nodes if isinstance(node, _FUNCTIONS))
+    def functions(self) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+        """Every function that has a name, outer before inner."""
+        return tuple(node for node in self.statements if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
     def text(self, line: int) -> str:
         """A line, stripped."""
@@ -106,7 +114,7 @@ class Source:
         """The innermost function that has this line, or the file itself."""
         found: Function = self.tree
         for function in self.functions:
-            if not isinstance(function, ast.Lambda) and first_line(function) <= line <= last_line(function):
+            if first_line(function) <= line <= last_line(function):
                 found = function
         return found
 
@@ -120,7 +128,7 @@ class Source:
 
     def named(self, name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
         """The functions and methods of that name."""
-        return [f for f in self.functions if not isinstance(f, ast.Lambda | ast.Module) and f.name == name]
+        return [function for function in self.functions if function.name == name]
 
     def owner(self, node: ast.AST) -> Function:
         """The function that a node stands in, or the file."""
@@ -131,21 +139,33 @@ class Source:
 
     def class_of(self, node: ast.AST) -> ast.ClassDef | None:
         """The class that a node stands in."""
-        at = self.parents.get(node)
-        while at is not None and not isinstance(at, ast.ClassDef):
-            at = self.parents.get(at)
-        return at if isinstance(at, ast.ClassDef) else None
+        return next((above for above in self.above(node) if isinstance(above, ast.ClassDef)), None)
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
         """What a node stands in, inner before outer."""
-        at = self.parents.get(node)
+        at = self._blocks.get(node) if node in self._blocks else self.parents.get(node)
         while at is not None:
             yield at
-            at = self.parents.get(at)
+            at = self._blocks.get(at) if at in self._blocks else self.parents.get(at)
 
     def calls(self, *endings: str) -> list[ast.Call]:
-        """The calls of something whose dotted name ends so (`Session`, `.close`), in the order of lines."""
-        return [call for name, call in self._calls if ends(name, endings)]
+        """The calls of something whose dotted name ends so (`Session`, `.close`), in the order of lines.
+
+        The last word of the name stands in some line of the call, so only the statements of such lines are looked into.
+        """
+        words = {ending.rpartition(".")[2] for ending in endings}
+        lines = [number for number, text in enumerate(self.lines, 1) if any(word in text for word in words)]
+        found: dict[ast.AST, None] = {}
+        for statement in self._at(lines):
+            found.update(dict.fromkeys(node for node in ast.walk(statement) if isinstance(node, ast.Call)))
+        calls = [call for call in found if isinstance(call, ast.Call) and ends(dotted(call.func), endings)]
+        return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
+
+    def _at(self, lines: list[int]) -> list[ast.stmt]:
+        """The innermost statements that have these lines, each once."""
+        if len(lines) * 4 > len(self.statements):
+            return self.tree.body
+        return list(dict.fromkeys(found for line in lines if (found := self.statement(line)) is not None))
 
     @cached_property
     def neighbours(self) -> tuple[Source, ...]:

@@ -65,11 +65,9 @@ def in_exception(raised: Raised) -> Finding | None:
 
 def _array(raised: Raised) -> Finding:
     deletions = raised.endings.deletions
-    names = raised.endings.names
-    what = f"the array `{names[0]}`" if names else "an array"
     via = raised.endings.callers_of(deletions[0]) if deletions else []
     return FAULT.finding(
-        f"{what} is used after it was deleted",
+        f"{raised.endings.what} is used after it was deleted",
         [*raised.endings.births, *deletions[:1], *via[:1], *raised.use],
         reason="delete() ends an array for all who have it. jnp.asarray, x[:], astype to the same type, dict(…) and an identity "
         "tree.map give no copy: they share the array that is deleted.",

@@ -57,8 +57,7 @@ def in_exception(raised: Raised) -> Finding | None:
     donations = raised.endings.donations
     if not twice and (not donations or raised.endings.deletions):
         return None
-    names = raised.endings.names
-    what = f"`{names[0]}`" if names else "an array"
+    what = raised.endings.what
     if twice:
         message = "one buffer is donated twice in one call, or donated and used in it: two arguments share it"
         fix = "copy it where the second of them is made (jax.tree.map(jnp.copy, tree)), so that each argument has its own buffer"
