@@ -106,7 +106,8 @@ class Extension:
         """Run it as IPython does: other magics in it work, and the value of a last expression is the cell's."""
         shell = self._shell
         transformed = shell.transform_cell(source)
-        file = shell.compile.cache(transformed, shell.execution_count, raw_code=source)
+        number = len(shell.history_manager.input_hist_parsed) - 1  # `execution_count` is this cell's or the next one's
+        file = shell.compile.cache(transformed, number, raw_code=source)
         tree = shell.transform_ast(ast.parse(transformed, file))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         exec(compile(tree, file, "exec"), shell.user_ns)  # noqa: S102 - the user's own cell
