@@ -16,6 +16,7 @@ from pathlib import Path
 from tenure.errors import TenureError, TraceError
 from tenure.findings import Finding
 
+_NICE = 5
 _ROUNDS = 10_000  # of reading, before one screen is printed: a trace that grows faster than it is read has no end
 _NONE = "no traced process of yours is running; start one with: tenure run SCRIPT, or name a trace: tenure top FOLDER"
 
@@ -42,6 +43,7 @@ def run(options: argparse.Namespace) -> int:
             raise TenureError(
                 f"the live view needs textual ({error}): pip install 'tenure[top]'; or use: tenure top --once"
             ) from None
+        os.nice(_NICE)  # whoever is watched comes first
         Top(session).run()
     finally:
         session.close()

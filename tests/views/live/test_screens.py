@@ -117,6 +117,13 @@ def test_a_run_that_goes_on_and_ends(place):
         await shown.press("slash", *"history", "backspace", "backspace", "backspace", "backspace", "backspace")
         same("filtered", await shown.press("enter"))
         assert "train.py:3" in await shown.press("escape")
+        assert screen(shown.app).splitlines()[1].startswith("rank 0")
+        await shown.press("p")
+        training(made, file, 1, begin=90)
+        text = await shown.settled()
+        assert text.splitlines()[1].startswith("paused")
+        assert "step 89" in text
+        assert "step 90" in await shown.press("p")
         same("help", await shown.press("question_mark"))
         await shown.press("x")
         made.close()

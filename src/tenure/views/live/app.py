@@ -58,6 +58,7 @@ class Top(App[None]):
         Binding("s", "order", "sort"),
         Binding("slash", "filter", "filter", key_display="/"),
         Binding("d", "device", "device"),
+        Binding("p", "pause", "pause"),
         Binding("question_mark", "help", "help", key_display="?"),
         Binding("escape", "clear", show=False),
         *(Binding(str(number), f"choose({number})", show=False) for number in range(10)),
@@ -71,6 +72,7 @@ class Top(App[None]):
         self.looks = 0
         self._order = self.wish.order
         self._cells: list[list[Text]] = []  # of the table, as they are shown
+        self.paused = False
         self._leaving = threading.Event()
         self._asked = threading.Event()
         self._thread = threading.Thread(target=self._look_on, name="tenure-top", daemon=True)
@@ -105,13 +107,16 @@ class Top(App[None]):
         while not self._leaving.is_set():
             self._asked.clear()
             try:
-                self.session.turn()
+                if not self.paused:
+                    self.session.turn()
                 picture = self.session.picture(self.wish)
             except TenureError as error:
                 self._tell(self._fail, str(error))
                 return
             self._tell(self.show, picture)
-            if not self.session.behind:
+            if self.paused:
+                self._asked.wait()
+            elif not self.session.behind:
                 self._asked.wait(_PAUSE)
 
     def _tell(self, call: object, *words: object) -> None:
@@ -137,7 +142,7 @@ class Top(App[None]):
         base = self.screen_stack[0]
         told = {
             "title": picture.title,
-            "status": _status(picture),
+            "status": ("paused  ·  " if self.paused else "") + _status(picture),
             "trouble": "\n".join(picture.troubles),
             "bytes": headline(picture) + (f";  also {picture.others}" if picture.others else "")
             if picture.device
@@ -242,6 +247,11 @@ class Top(App[None]):
             names = ["", *self.picture.devices]
             at = names.index(self.wish.device) if self.wish.device in names else 0
             self._want(device=names[(at + 1) % len(names)])
+
+    def action_pause(self) -> None:
+        """Hold the picture still, or go on; the run goes on in any case."""
+        self.paused = not self.paused
+        self._ask()
 
     def action_filter(self) -> None:
         """Ask for a text that lines must contain."""

@@ -18,6 +18,7 @@ tenure top: a run as it goes, from outside
   s            sort by bytes, growth, count, or line
   /            show only lines with this in their place or source; escape shows all
   d            one device after another
+  p            hold the picture still, and go on
   up, down     go through the lines; page up, page down
 
 bytes now      alive at this moment, of what this line has made
