@@ -25,6 +25,7 @@ VERBS = (
     "check",
     "rules",
     "server",
+    "store",
     "top",
 )
 
