@@ -29,7 +29,7 @@ class Births:
         scope = Scope(self.name, None).__enter__()
         try:
             value = function()
-            scope.hand_out(value)
+            self._hand_out(scope, value)
             return value
         finally:
             self._take(scope)
@@ -39,16 +39,23 @@ class Births:
         scope = Scope(self.name, None).__enter__()
         try:
             value = await function()
-            scope.hand_out(value)
+            self._hand_out(scope, value)
             return value
         finally:
             self._take(scope)
+
+    def _hand_out(self, scope: Scope, value: Any) -> None:
+        region = scope._region
+        assert region is not None
+        before = len(region.moved)
+        scope.hand_out(value)
+        with self._lock:
+            self.escaped += len(region.moved) - before
 
     def _take(self, scope: Scope) -> None:
         region = scope._region
         assert region is not None
         with self._lock:
-            self.escaped += len(region.moved)
             births = self._region.births
             if births is not None and len(births) > self._region.limit:  # most of them may be dead by now
                 births[:] = self._region.records()

@@ -58,16 +58,14 @@ class Report:
         return self.escaped + sum(len(remnant.tensors) for remnant in self.remains)
 
     def __str__(self) -> str:
-        runs = f"{self.done} runs done, {self.failed} failed, {self.cancelled} cancelled"
+        runs = f"{self.done} done, {self.failed} failed, {self.cancelled} cancelled"
         where = f" at {self.closed.short}" if self.closed else ""
         if not self.ended:
-            kept = [f"{self.going} runs"] if self.going else []
+            kept = [f"{self.going} run{'s' if self.going > 1 else ''}"] if self.going else []
             kept += [f"a lease taken at {site.short if site else 'an unknown place'}" for site in self.leased]
-            return (
-                f"session {self.name!r} was closed{where}, and ends after {', '.join(kept) or 'what it does'}: {runs}"
-            )
-        lines = [f"session {self.name!r} ended, {self.why}{where}: {runs}"]
-        lines.append(f"  {self.escaped} tensors left it as results")
+            return f"session {self.name!r} was closed{where}, and ends after {', '.join(kept) or 'what it does'}"
+        lines = [f"session {self.name!r} ended, {self.why}{where}", f"  runs: {runs}"]
+        lines.append(f"  tensors that left it as results: {self.escaped}")
         if len(self.remains):
             first, *rest = str(self.remains).splitlines()
             lines.append(f"  of what was nobody's result: {first}")
