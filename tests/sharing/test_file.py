@@ -543,6 +543,7 @@ def test_nothing_is_lost_when_the_parent_goes_first(store, np):
     child = os.fork()
     if child == 0:
         code = 1
+        os.close(go[1])  # so that the parent's end is the child's
         try:
             assert store["w"].sum() == 3
             os.write(told[1], b"x")
