@@ -1,13 +1,16 @@
 """What `test_ray.py` runs in one child, on one real cluster of three nodes: a put here, a read there, and the deaths."""
 
+import itertools
 import logging
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
 
+import linear
 import numpy
 import promises
 import pytest
@@ -20,6 +23,7 @@ from tenure.errors import NameMissing, StoreError
 from tenure.sharing.store import Store
 from tenure.sharing.store.ray.records import HOLDER, INDEX
 
+FRAMEWORKS = ("torch", "numpy", "jax", "tensorflow")
 SPACE = 120 * 2**20
 # A dead node is noticed after two seconds; Ray's own default is about fifteen.
 QUICK = {
@@ -39,13 +43,29 @@ class Nodes:
         self.cluster = Cluster(initialize_head=True, head_node_args=head)
         self.head = self.cluster.head_node
         self.others = [self.start(), self.start()]
+        self.opened = {}
         ray.init(address=self.cluster.address, logging_level=logging.ERROR, log_to_driver=False)
 
     def start(self):
         return self.cluster.add_node(num_cpus=2, object_store_memory=SPACE)
 
+    def on(self, node):
+        """A process on that node that has the store open."""
+        if node.node_id not in self.opened:
+            where = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
+            self.opened[node.node_id] = Elsewhere.options(scheduling_strategy=where).remote(URL)
+        return self.opened[node.node_id]
+
+    def shoot(self, node):
+        """Kill that process; its number."""
+        number = do(self.on(node).number.remote())
+        del self.opened[node.node_id]
+        kill(number)
+        return number
+
     def kill(self, node):
         """End a node as a power cut would, and wait until the cluster knows."""
+        self.opened.pop(node.node_id, None)
         self.cluster.remove_node(node, allow_graceful=False)
         until(lambda: not any(one["Alive"] for one in ray.nodes() if one["NodeID"] == node.node_id))
         self.others[self.others.index(node)] = self.start()
@@ -59,14 +79,38 @@ def nodes():
     made.cluster.shutdown()
 
 
+NAMESPACE = "cases"
+URL = f"ray:{NAMESPACE}"
+
+
+def actors():
+    """The actors of the store, by name."""
+    found = [one["name"] for one in ray.util.list_named_actors(all_namespaces=True) if one["namespace"] == NAMESPACE]
+    return {name: ray.get_actor(name, namespace=NAMESPACE) for name in found}
+
+
+def emptied(self, space):
+    """An index as on its first day; those who wait at it are answered, and come again."""
+    waiting = list(self._readers._waiting.values())
+    self.__init__(space)
+
+    async def start():
+        for one in waiting:
+            one.set()
+
+    self._start = start
+
+
 @pytest.fixture
-def url(nodes, request):
-    """A namespace of its own; its actors end with the test."""
-    space = request.node.name.replace("[", "-").replace("]", "")
-    yield f"ray:{space}"
-    for one in ray.util.list_named_actors(all_namespaces=True):
-        if one["namespace"] == space:
-            ray.kill(ray.get_actor(one["name"], namespace=space))
+def url(nodes):
+    """An empty store. Its actors, and the processes that have it open, are there already: starting them takes time."""
+    Store(URL).close()
+    found = actors()
+    index = found.pop(INDEX)
+    blank = [one.__ray_call__.remote(lambda self: self.__init__()) for one in found.values()]
+    do([*blank, *(one.let_go.remote() for one in nodes.opened.values())])
+    do(index.__ray_call__.remote(emptied, NAMESPACE))
+    return URL
 
 
 @ray.remote(num_cpus=0)
@@ -97,15 +141,18 @@ class Elsewhere:
     def let_go(self):
         self.kept.clear()
 
+    def mixed(self, who, names, count):
+        """A history of calls, for `linear.py`. All nodes are on this machine, so there is one clock."""
+        return recorder(self.store, f"actor {who}").mixed(random.Random(who), names, count, who * 1_000_000)
+
     def delete(self, name, wait):
         start = time.monotonic()
         self.store.delete(name, wait=wait)
         return time.monotonic() - start
 
 
-def on(node, url):
-    where = NodeAffinitySchedulingStrategy(node.node_id, soft=False)
-    return Elsewhere.options(scheduling_strategy=where).remote(url)
+def recorder(store, who):
+    return linear.Recorder(store, lambda value: numpy.full(3, value), lambda x: int(x[0]), time.monotonic, who)
 
 
 def do(call):
@@ -132,9 +179,9 @@ def running(number):
         return False
 
 
-def number_of(name, url):
+def number_of(name):
     """The process of an actor of the store."""
-    actor = ray.get_actor(name, namespace=url.removeprefix("ray:"))
+    actor = ray.get_actor(name, namespace=NAMESPACE)
     return do(actor.__ray_call__.remote(lambda self: os.getpid()))
 
 
@@ -163,7 +210,7 @@ def place(array):
 def test_put_on_one_node_read_on_others(nodes, url):
     store = Store(url)
     store["here"] = numpy.full(200_000, 1.5)
-    one, two = (on(node, url) for node in nodes.others)
+    one, two = (nodes.on(node) for node in nodes.others)
     assert do(one.put.remote("there", 2.5)) == 1
     assert do(one.read.remote("here")) == (1.5, 1_600_000)
     assert do(two.read.remote("there")) == (2.5, 400_000)
@@ -178,14 +225,14 @@ def test_readers_on_a_node_share_the_bytes(nodes, url):
     reading = store.read("w")
     assert not reading.copied
     # The same bytes of the same file, in another process of this node.
-    neighbour = on(nodes.head, url)
+    neighbour = nodes.on(nodes.head)
     assert do(neighbour.keep.remote("w")) == place(reading.value) == place(store["w"])
 
 
 def test_what_was_put_outlives_the_process_that_put_it(nodes, url):
-    other = on(nodes.others[0], url)
+    other = nodes.on(nodes.others[0])
     do(other.put.remote("w", 4.0))
-    kill(do(other.number.remote()))
+    nodes.shoot(nodes.others[0])
     program = f"""
 import logging, numpy, ray
 ray.init(address={nodes.cluster.address!r}, logging_level=logging.ERROR, log_to_driver=False)
@@ -219,7 +266,7 @@ def test_bytes_stay_with_a_reading_and_go_with_it(nodes, url):
 def test_a_delete_knows_readers_in_other_processes(nodes, url):
     store = Store(url)
     store["w"] = numpy.ones(1000)
-    other = on(nodes.others[1], url)
+    other = nodes.on(nodes.others[1])
     do(other.keep.remote("w"))
     (holder,) = store.delete("w").holders
     assert f"process {do(other.number.remote())}" in holder.name
@@ -235,14 +282,14 @@ def test_a_delete_knows_readers_in_other_processes(nodes, url):
 def test_a_lease_ends_with_its_process(nodes, url):
     store = Store(url)
     store["w"] = numpy.ones(10)
-    other = on(nodes.others[0], url)
+    other = nodes.on(nodes.others[0])
     do(other.lease.remote("w"))
     number = do(other.number.remote())
     assert [by.process for by in store.leases("w")] == [number]
     with pytest.raises(StoreError, match=f"is in use and was not deleted(.|\n)*process {number}"):
         store.delete("w")
     assert "w" in store
-    kill(number)
+    nodes.shoot(nodes.others[0])
     assert store.leases("w") == []
     assert store.delete("w").freed_bytes == 80
 
@@ -265,7 +312,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_a_delete_waits_for_the_last_lease(nodes, url):
     store = Store(url)
     store["w"] = numpy.ones(10)
-    other = on(nodes.others[0], url)
+    other = nodes.on(nodes.others[0])
     with store.lease("w") as value:
         waiting = other.delete.remote("w", 50)
         with pytest.raises(StoreError, match="in use"):
@@ -278,19 +325,50 @@ def test_a_delete_waits_for_the_last_lease(nodes, url):
         store["w"]
 
 
+# ------------------------------------------------------------------------------------------------ order
+
+
+def histories(nodes, count, names=("x", "y"), kills=0):
+    """What actors on all nodes, and this process, saw of the same names; the index is killed meanwhile."""
+    everybody = [nodes.head, *nodes.others]
+    calls = [nodes.on(node).mixed.remote(who + 1, list(names), count) for who, node in enumerate(everybody)]
+    for _ in range(kills):
+        time.sleep(1)
+        kill(number_of(INDEX))
+    mine = linear.Recorder(
+        Store(URL), lambda value: numpy.full(3, value), lambda t: int(t[0]), time.monotonic, "driver"
+    )
+    found = [op for call in calls for op in ray.get(call, timeout=600)]
+    return found + mine.mixed(random.Random(0), list(names), 10, 9_000_000)
+
+
+def test_actors_see_one_order(nodes, url):
+    history = histories(nodes, 60)
+    assert len(history) == 190
+    assert linear.check(history) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("turn", range(10))
+def test_actors_see_one_order_for_long(nodes, url, turn):
+    history = histories(nodes, 300, ("x", "y", "z"), kills=turn % 3)
+    assert len(history) == 910
+    assert linear.check(history) == []
+
+
 # ------------------------------------------------------------------------------------------------ deaths
 
 
 def test_the_index_dies_and_nothing_is_lost(nodes, url):
     store = Store(url)
-    one, two = (on(node, url) for node in nodes.others)
+    one, two = (nodes.on(node) for node in nodes.others)
     store["here"] = numpy.ones(1000)
     do(one.put.remote("there", 2.0))
     store["gone"] = numpy.ones(1)
     del store["gone"]
     do(two.lease.remote("there"))
     versions = {name: store.version(name) for name in store}
-    kill(number_of(INDEX, url))
+    kill(number_of(INDEX))
     assert {name: store.version(name) for name in store} == versions
     assert store["there"][0] == 2.0 and store["here"].sum() == 1000
     with pytest.raises(StoreError, match="in use"):
@@ -301,7 +379,7 @@ def test_the_index_dies_and_nothing_is_lost(nodes, url):
         store.put("here", numpy.ones(1), expect=7)
     assert store.put("here", numpy.ones(1), expect=versions["here"]) > versions["here"]
     # One that was ended by hand is not started again by Ray, but by the next who asks.
-    ray.kill(ray.get_actor(INDEX, namespace=url.removeprefix("ray:")))
+    ray.kill(ray.get_actor(INDEX, namespace=NAMESPACE))
     assert sorted(store) == ["here", "there"]
     assert store.version("gone") == 0
     assert store.put("gone", numpy.ones(1)) > 2
@@ -329,7 +407,7 @@ def test_puts_that_returned_survive_the_index(nodes, url):
     for _ in range(2):
         before = len(done)
         until(lambda: len(done) > before + 5)
-        kill(number_of(INDEX, url))
+        kill(number_of(INDEX))
     before = len(done)
     until(lambda: len(done) > before + 5)
     stop.set()
@@ -340,14 +418,14 @@ def test_puts_that_returned_survive_the_index(nodes, url):
 
 def test_a_holder_dies_with_what_nobody_reads(nodes, url):
     store = Store(url)
-    other = on(nodes.others[0], url)
+    other = nodes.on(nodes.others[0])
     do(other.put.remote("there", 2.0))
     store["lost"] = numpy.ones(1000)
     store["read here"] = numpy.full(1000, 3.0)
     store["read there"] = numpy.full(1000, 4.0)
     kept = store["read here"]
     do(other.keep.remote("read there"))
-    kill(number_of(HOLDER + nodes.head.node_id, url))
+    kill(number_of(HOLDER + nodes.head.node_id))
     node = nodes.head.node_id[:8]
     until(lambda: gone(store, "lost"))  # the node's object store lets it go a moment later
     with pytest.raises(StoreError, match=f"'lost' .version 1. are lost: its owner on node {node}.*(.|\n)*put it again"):
@@ -366,7 +444,7 @@ def test_a_holder_dies_with_what_nobody_reads(nodes, url):
 def test_a_node_dies(nodes, url):
     store = Store(url)
     victim, survivor = nodes.others
-    one, two = on(victim, url), on(survivor, url)
+    one, two = nodes.on(victim), nodes.on(survivor)
     for name in ("lost", "read", "put again"):
         do(one.put.remote(name, 2.0))
     do(two.put.remote("elsewhere", 5.0))
@@ -392,7 +470,7 @@ def test_a_node_dies(nodes, url):
 
 def test_the_node_of_the_index_dies(nodes, url):
     victim, survivor = nodes.others
-    one, two = on(victim, url), on(survivor, url)
+    one, two = nodes.on(victim), nodes.on(survivor)
     do(one.put.remote("lost", 2.0))  # who comes first has the index
     do(two.put.remote("there", 3.0))
     store = Store(url)
@@ -414,16 +492,15 @@ def test_the_node_of_the_index_dies(nodes, url):
 # ------------------------------------------------------------------------------------------------ what is refused
 
 
-def test_another_tenure_keeps_the_store(nodes, url):
+def test_another_tenure_keeps_the_store(nodes):
     @ray.remote(num_cpus=0)
     class Stranger:
         def hello(self):
             return 99
 
-    space = url.removeprefix("ray:")
-    stranger = Stranger.options(name=INDEX, namespace=space, lifetime="detached").remote()
+    stranger = Stranger.options(name=INDEX, namespace="strange", lifetime="detached").remote()
     with pytest.raises(StoreError, match="kept by another tenure, which speaks protocol 99, and this one 1"):
-        Store(url)
+        Store("ray:strange")
     ray.kill(stranger)
 
 
@@ -495,19 +572,12 @@ def test_writes_in_place_reach_nobody(nodes, url):
 
 
 class World:
-    """A place for one store, as `conftest.py` has them for the other kinds; the actors are the same for all."""
+    """A place for one store, as `conftest.py` has them for the other kinds."""
 
-    kind, url = "ray", "ray:promises"
+    kind, url = "ray", URL
 
     def __init__(self):
         self.opened = []
-        self.open()
-        space = self.url.removeprefix("ray:")
-        index = ray.get_actor(INDEX, namespace=space)
-        for one in ray.util.list_named_actors(all_namespaces=True):
-            if one["namespace"] == space and one["name"] != INDEX:
-                do(ray.get_actor(one["name"], namespace=space).__ray_call__.remote(lambda self: self.__init__()))
-        do(index.__ray_call__.remote(emptied, space))
 
     def open(self):
         self.opened.append(Store(self.url))
@@ -518,23 +588,19 @@ class World:
             store.close()
 
 
-async def emptied(self, space):
-    """An index as on its first day."""
-    import asyncio
-
-    self.__init__(space)
-    self._started = asyncio.get_running_loop().create_future()
-    self._started.set_result(None)
-
-
 @pytest.fixture
-def world(nodes):
+def world(url):
     made = World()
     yield made
     made.close()
 
 
-@pytest.mark.parametrize("framework", ["numpy", "torch", "jax", "tensorflow"])
+@pytest.mark.parametrize(("name", "kind"), zip(promises.PROMISES, itertools.cycle(FRAMEWORKS)))
+def test_promise(world, name, kind):
+    promises.PROMISES[name](world, kind)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", promises.PROMISES)
-def test_promise(world, framework, name):
+def test_promise_in_every_framework(world, framework, name):
     promises.PROMISES[name](world, framework)

@@ -71,6 +71,16 @@ class Actors:
         """Call the index, and give the reference to its answer."""
         return getattr(self._handle(INDEX), method).remote(*args)
 
+    def there(self) -> bool:
+        """Whether there is an index, if only one that is being started again."""
+        import ray
+
+        try:
+            ray.get_actor(INDEX, namespace=self._namespace)
+        except ValueError:
+            return False
+        return True
+
     def _call(self, name: str, method: str, args: tuple[Any, ...], *, again: bool) -> Any:
         import ray
         from ray.exceptions import (

@@ -87,7 +87,9 @@ class Holds:
             if not self._actors.connected:
                 return
             if answer.exception() is not None:
-                self._actors.index("hello")  # the index has died: once it is there again, it hears what is held
+                if not self._actors.there():
+                    raise StoreError("the index was ended")
+                self._actors.index("hello")  # it has died: once it is there again, it hears what is held
             else:
                 for pin in filter(None, [self.find(*one) for one in answer.result()]):
                     self.restore(pin)
