@@ -180,9 +180,13 @@ def running(number):
 
 
 def number_of(name):
-    """The process of an actor of the store."""
-    actor = ray.get_actor(name, namespace=NAMESPACE)
-    return do(actor.__ray_call__.remote(lambda self: os.getpid()))
+    """The process of an actor of the store, once it is there."""
+    while True:
+        actor = ray.get_actor(name, namespace=NAMESPACE)
+        try:
+            return do(actor.__ray_call__.remote(lambda self: os.getpid()))
+        except ray.exceptions.ActorUnavailableError:
+            time.sleep(0.1)
 
 
 def gone(store, name):
@@ -595,7 +599,7 @@ def world(url):
     made.close()
 
 
-@pytest.mark.parametrize(("name", "kind"), zip(promises.PROMISES, itertools.cycle(FRAMEWORKS)))
+@pytest.mark.parametrize(("name", "kind"), list(zip(promises.PROMISES, itertools.cycle(FRAMEWORKS))))
 def test_promise(world, name, kind):
     promises.PROMISES[name](world, kind)
 

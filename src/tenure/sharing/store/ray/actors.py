@@ -150,7 +150,8 @@ class Actors:
 
     def _silent(self, name: str, error: Exception) -> StoreError:
         who = "the index" if name == INDEX else f"the holder of node {self.node[:8]}"
-        first = next(iter(str(error).splitlines()), type(error).__name__)
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        first = lines[-1] if getattr(error, "actor_init_failed", False) else lines[0]  # there the cause comes last
         return StoreError(
             f"{self.url}: {who} (actor {name!r}) does not answer: {first}\n"
             f"  fix: is tenure installed on every node, and the node alive? `ray status` and `ray list actors` tell"

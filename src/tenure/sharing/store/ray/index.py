@@ -64,11 +64,13 @@ class Index:
         name, node = record.entry.name, record.node
         async with self._lock(name):
             try:
+                held = self._names.get(name)
+                now = held.record.entry.version if held else 0
+                if held and held.record.ticket == record.ticket:
+                    return "done", now
                 version = await self._nodes.ask(node, "settled", record.ticket) if again else None
                 if version is not None:
                     return "done", version
-                held = self._names.get(name)
-                now = held.record.entry.version if held else 0
                 if expect is not None and expect != now:
                     await self._nodes.ask(node, "drop", record.ticket)
                     return "conflict", held.record.entry if held else None
