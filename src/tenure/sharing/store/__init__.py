@@ -81,6 +81,9 @@ class Store(MutableMapping[str, Any]):
 
         Frameworks share the bytes by DLPack where they can; where not, a `CopyWarning` says that there are two now, and why.
         """
+        if like is None:
+            with contextlib.suppress(KeyError, TypeError):
+                return self._known[0][self._prefix + name].value
         try:
             reading = self._backend.get(self._whole(name), like)
         except Missing:
