@@ -22,7 +22,8 @@ _BINS = 1 << 17
 _DEVICES = 64  # as the scan has them
 _PARTS = 128
 _LATE = 1_500_000  # µs: rows come late by less
-_RECENT = 32  # parts of a run over which growth is told
+_RECENT = 32  # steps over which growth is told; in a long run, where a part is many steps, so many parts:
+_FEW = 4
 _MOST = 0.75  # of those with growth make a line one that rises
 _END, _STEP = 2, 5  # as the scan calls these events
 
@@ -259,7 +260,7 @@ class Live:
         """
         width, last, _, sums = self._core.growth(self._state)
         now = last // width
-        begin = max(1, now - _RECENT)
+        begin = max(1, now - max(_FEW, _RECENT // width))
         if now - begin < 2:
             return {}
         values = array("q", sums)

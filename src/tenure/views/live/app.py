@@ -25,6 +25,7 @@ from tenure.views.live.session import Session
 
 _PAUSE = 0.4  # seconds between two looks
 _HEIGHT = 6
+_PLACE = 44  # letters: the source is to be seen, too
 _HEADS = {
     "bytes": "bytes now",
     "growth": "a step",
@@ -189,7 +190,7 @@ class Top(App[None]):
                 ),
                 Text(f"{row.count:,}", justify="right"),
                 *([Text(row.device)] if several else []),
-                Text(row.place),
+                Text(safe(row.place, _PLACE)),
                 Text(row.source, "italic"),
             ]
             for row in picture.rows

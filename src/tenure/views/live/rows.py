@@ -46,7 +46,8 @@ def _row(line: Line) -> Row:
     file, number, function = apart(line.site)
     place = "place unknown"
     if file is not None:
-        inside = f" in {function}" if function and not function.startswith("<") else ""
+        named = (function or "").replace("<locals>.", "")
+        inside = f" in {named}" if named and not named.startswith("<") else ""
         place = f"{short(file)}:{number}{inside}"
     elif line.site:
         place = line.site
