@@ -327,6 +327,29 @@ def test_concurrent_histories_have_an_order(store, np, hectic, seed):
     assert len({op.result for op in history if op.kind == "cas"}) > 1
 
 
+class Forgetful(memory.MemoryStore):
+    """A store that compares first and puts then: what the search below must find."""
+
+    def put(self, name, tensor, by, expect):
+        if expect is not None and expect != (self.known[name].entry.version if name in self.known else 0):
+            raise tenure.StoreError("too late")
+        time.sleep(0)
+        return super().put(name, tensor, by, None)
+
+
+def test_a_store_that_forgets_its_lock_is_found_out(store, np, hectic):
+    store._backend = Forgetful(store._backend._room)
+    for seed in range(20):
+        recorders = [linear.Recorder(store, np.array, int, time.perf_counter) for _ in range(4)]
+        at_once(4, lambda number: recorders[number].mixed(random.Random(f"{seed} {number}"), ["x"], 100, number * 1000))
+        if linear.check([op for recorder in recorders for op in recorder.history]):
+            return
+        store.clear()
+        store = tenure.Store()
+        store._backend = Forgetful(store._backend._room)
+    pytest.fail("no history without an order was seen")
+
+
 @pytest.mark.parametrize("calls", [2_000, pytest.param(10_000, marks=pytest.mark.long)])
 def test_sixteen_threads_lose_nothing(store, np, calls):
     """Each keeps names of its own, where nobody else writes, and counts in common ones, where everybody does."""
