@@ -223,6 +223,18 @@ def test_put_on_one_node_read_on_others(nodes, url):
     assert store.entry("there").put.process == do(one.number.remote())
 
 
+def test_a_store_can_be_given_to_a_task(nodes, url):
+    store = Store(url)
+    store["encoder/w"] = numpy.full(10, 2.5)
+
+    @ray.remote(num_cpus=0)
+    def double(encoder):
+        encoder["double"] = encoder["w"] * 2
+
+    do(double.remote(store.scope("encoder")))
+    assert store["encoder/double"].tolist() == [5.0] * 10
+
+
 def test_readers_on_a_node_share_the_bytes(nodes, url):
     store = Store(url)
     store["w"] = numpy.arange(100_000)
@@ -355,7 +367,7 @@ def test_actors_see_one_order(nodes, url):
 @pytest.mark.long
 @pytest.mark.parametrize("turn", range(10))
 def test_actors_see_one_order_for_long(nodes, url, turn):
-    history = histories(nodes, 300, ("x", "y", "z"), kills=turn % 3)
+    history = histories(nodes, 300, (f"x{turn}", f"y{turn}", f"z{turn}"), kills=turn % 3)
     assert len(history) == 910
     assert linear.check(history) == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pickle
 import time
 import uuid
@@ -173,6 +174,8 @@ def _cluster(url: str) -> Any:
         raise StoreError(f'{url} needs Ray: pip install "ray"') from None
     if not ray.is_initialized():
         try:
+            if os.environ.get("RAY_ADDRESS") == "local":  # by which "auto" would start one
+                raise ConnectionError
             ray.init(address="auto", log_to_driver=False, logging_level="WARNING")
         except (ConnectionError, RuntimeError, ValueError):  # none is running, or one that was has died
             raise StoreError(
