@@ -587,6 +587,23 @@ def test_writes_in_place_reach_nobody(nodes, url):
     assert (store["w"] == whole).all()
 
 
+def test_where_no_private_map_is_to_be_had(nodes, url, monkeypatch):
+    from tenure.sharing.store.ray import private
+
+    monkeypatch.setattr(private, "_files", {})
+    monkeypatch.setattr(private, "_opened", lambda file: None)
+    store = Store(url)
+    store["w"] = numpy.arange(4096, dtype="float32")
+    array = store["w"]
+    assert not array.flags.writeable
+    with pytest.raises(ValueError):
+        array.flags.writeable = True
+    reading = store.read("w", like="torch")
+    assert reading.copied and "read-only" in reading.why
+    reading.value.zero_()
+    assert array[-1] == store["w"][-1] == 4095
+
+
 class World:
     """A place for one store, as `conftest.py` has them for the other kinds."""
 

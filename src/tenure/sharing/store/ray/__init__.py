@@ -60,7 +60,7 @@ class RayBackend:
         raise StoreError(f"{self.url}: {name!r} was not put: the holder of node {where} dies again and again")
 
     def get(self, name: str, like: str | None) -> Reading:
-        """The tensor of a name, over the bytes in the object store where its framework keeps its hands off them."""
+        """The tensor of a name, over the bytes in the object store; brought to this node if they lie on another."""
         self._open()
         by = self._here(Doer.here())
         return self._read(name, like, by, self._actors.index("find", name, self._process, by))
