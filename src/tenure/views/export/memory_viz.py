@@ -47,6 +47,7 @@ def write(job: Job) -> None:
         told = ["" if pair is None else f"{names[pair[0]]}, {pair[1]}" for pair in places]
         out.value({"trace": job.trace.path.name, "devices": told})
         out.raw(SETITEMS + END)
+        out.flush()
 
 
 def _places(pairs: list[tuple[int, str]], *, several: bool) -> list[tuple[int, str] | None]:
