@@ -102,7 +102,7 @@ class Jax:
         kept = references.unexplained(arrays, [0] * len(arrays))
         mine = set(map(id, arrays))
         starts = {_start(array) for array in arrays}
-        twins = [array for array in jax.live_arrays() if id(array) not in mine and _start(array) in starts]
+        twins = [array for array in _live() if id(array) not in mine and _start(array) in starts]
         if not twins:
             return kept
         # JAX makes twins behind the scenes, for printing and exports. Only those that somebody refers to count.
@@ -123,12 +123,18 @@ class Jax:
         return self._spared(tensors) | {id(array) for array in tensors if _born_in_trace(array)}
 
     def live(self) -> Iterator[Any]:
-        """JAX's own list."""
-        return iter(jax.live_arrays())
+        """JAX's own lists."""
+        return iter(_live())
 
     def inner(self, tensor: Any) -> list[Inner]:
         """Nothing that JAX would tell."""
         return []
+
+
+def _live() -> list[Any]:
+    # Without a name JAX lists one platform's arrays only: where there is a GPU, none of the host's.
+    backends = getattr(getattr(jax._src, "xla_bridge", None), "backends", None)
+    return [array for name in backends() for array in jax.live_arrays(name)] if backends else jax.live_arrays()
 
 
 def birth(array: Any) -> Site | None:
