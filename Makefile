@@ -6,18 +6,25 @@ STAMP := .venv/.ready
 export TF_CPP_MIN_LOG_LEVEL = 3
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help setup demo test soak lint bench clean
+.PHONY: help setup browser demo test soak lint bench clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
 
-setup: $(STAMP) ## Make .venv with tenure and everything the tests need
+setup: $(STAMP) browser ## Make .venv with tenure and everything the tests need
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
 	@touch $(STAMP)
+
+# The page is tested in a real browser. Where it cannot be installed those tests skip, unless TENURE_TEST_BROWSER is set.
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
+browser:
+	@command -v chromium chromium-browser google-chrome >/dev/null || { command -v apt-get >/dev/null && $(ROOT) true 2>/dev/null \
+	&& $(ROOT) apt-get update -qq && $(ROOT) apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } \
+	|| echo "no Chromium, and none could be installed"
 
 demo: $(STAMP) ## What remains after dispose, in three frameworks; what leaks in a training loop, run and unrun
 	@$(BIN)/python examples/what_remains.py
@@ -28,7 +35,7 @@ demo: $(STAMP) ## What remains after dispose, in three frameworks; what leaks in
 	@echo; echo '$$ tenure check examples/leaking_training.py'
 	@$(BIN)/tenure check --exit-zero examples/leaking_training.py
 
-test: $(STAMP) ## Run the tests, with the native parts and without
+test: $(STAMP) browser ## Run the tests, with the native parts and without
 	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 -m "not long"
 	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy TENURE_NATIVE=0 $(BIN)/python -m pytest -n 2 -m "not long" tests/soak tests/lifetime tests/frameworks tests/trace/test_torch_recording.py
 

@@ -20,6 +20,7 @@ _ROWS = 300  # lines of source, all devices together
 _NAMES = 48  # scopes, and processes
 _MIX = 0x9E3779B97F4A7C15
 SAMPLE = 64  # lives of a line
+_AT_ONCE = 200_000  # rows
 
 
 @dataclass
@@ -117,8 +118,11 @@ def _near(scan: Scan, begin: int, end: int) -> Any:
     return state
 
 
-def _fed(scan: Scan, state: Any, source: Any, begin: int, end: int, more: int) -> Iterator[None]:
-    """Feed what a process did from shortly before a moment, until another has passed and so many batches more."""
+def _fed(scan: Scan, state: Any, source: Any, begin: int, end: int, more: int) -> Iterator[int]:
+    """Feed what a process did from shortly before a moment, until another has passed and so many batches more.
+
+    Gives the rows that were fed, some at a time.
+    """
     start = 0
     for batch, latest, lives in scan.kept.get(source.at, ()):
         if latest <= begin:
@@ -128,7 +132,7 @@ def _fed(scan: Scan, state: Any, source: Any, begin: int, end: int, more: int) -
     passed = None
     for chunk in source.numbers.chunks(scan.columns, range(start, len(source.numbers))):
         latest = source.feed(scan.core, state, chunk)
-        yield
+        yield sum(batch.num_rows for _, batch in chunk)
         if passed is None and latest > end + _WINDOW:
             passed = chunk[-1][0]
         if passed is not None and chunk[-1][0] >= passed + more:
@@ -143,9 +147,14 @@ def _lives(scan: Scan, begin: int, end: int) -> Iterator[Any]:
     for source in scan.sources:
         state = scan.core.scan(0, -1, False)
         scan.core.ended(state)
-        for _ in _fed(scan, state, source, begin, end, _LONG):
-            yield _touching(table(scan.core.ended(state)), begin, end)
-            scan.core.settle(state, source.at, NEVER, NEVER)
+        waiting = 0
+        for rows in _fed(scan, state, source, begin, end, _LONG):
+            waiting += rows
+            if waiting > _AT_ONCE:
+                waiting = 0
+                yield _touching(table(scan.core.ended(state)), begin, end)
+                scan.core.settle(state, source.at, NEVER, NEVER)
+        yield _touching(table(scan.core.ended(state)), begin, end)
         open_ = table(scan._resolved(source.at, scan.core.alive(state, source.at)))
         open_ = open_.append_column("process", pa.array([source.at] * len(open_), pa.uint32()))
         yield open_.filter(compute.less_equal(open_["born"], end))

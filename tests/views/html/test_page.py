@@ -35,7 +35,7 @@ def rows(page, table):
     return [row.locator("td").all_inner_texts() for row in page.locator(f"{table} tbody tr").all()]
 
 
-def test_findings_come_first_and_lead_into_the_picture(opened, html, trace):
+def test_findings_come_first_and_lead_into_the_picture(opened, html, trace, made):
     page = opened(html)
     found = trace.findings()
     assert page.title() == "tenure: train" or page.title().endswith("/train")
@@ -49,7 +49,7 @@ def test_findings_come_first_and_lead_into_the_picture(opened, html, trace):
     assert "+ self.history.append(predicted.detach())" in told
     # Its line is lit in the picture, the others are not.
     series = page.evaluate(f"{CHART}.getOption().series.map((one) => [one.name, one.areaStyle?.opacity])")
-    assert [name for name, opacity in series if opacity == 1] == ["training.py:18"]
+    assert [name for name, opacity in series if opacity == 1] == [f"training.py:{made}"]
     assert page.locator("#findings a[aria-current=true]").count() == 1
 
 
@@ -95,9 +95,9 @@ def test_every_stack_sums_to_the_same_peak(opened, html, trace):
     assert {"parameter", "gradient", "optimizer state", "activation", "temporary"} <= set(names)
 
 
-def test_a_line_shows_its_lives_its_stack_and_its_holders(opened, html, trace):
+def test_a_line_shows_its_lives_its_stack_and_its_holders(opened, html, trace, made):
     page = opened(html)
-    page.locator("#sites a", has_text="training.py:18").first.click()
+    page.locator("#sites a", has_text=f"training.py:{made}").first.click()
     drawn = page.evaluate(
         "echarts.getInstanceByDom(document.getElementById('lives')).getOption().series.map((one) => one.data)"
     )
@@ -109,7 +109,7 @@ def test_a_line_shows_its_lives_its_stack_and_its_holders(opened, html, trace):
     known = {
         (r["born"] - first, r["used"] and r["used"] - first, r["ended"] - first)
         for r in names.to_pylist()
-        if r["line"] == 18
+        if r["line"] == made
     }
     before, used, late = drawn
     assert len(before) > 40
@@ -125,13 +125,13 @@ def test_a_line_shows_its_lives_its_stack_and_its_holders(opened, html, trace):
     assert "training.py" in page.locator("#detail .where", has_text="The largest was last used").inner_text()
 
 
-def test_search_narrows_and_opens(opened, html):
+def test_search_narrows_and_opens(opened, html, made):
     page = opened(html)
     page.keyboard.press("/")
     page.keyboard.type("history")
     assert page.locator("#findings a").count() == 1
     lines = page.locator("#sites a").all_inner_texts()
-    assert len(lines) == 1 and "training.py:18" in lines[0]
+    assert len(lines) == 1 and f"training.py:{made}" in lines[0]
     page.keyboard.press("Enter")
     assert page.url.endswith("#finding=0")
     page.locator("#search").fill("no such thing")

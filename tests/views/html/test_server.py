@@ -131,7 +131,7 @@ def test_it_listens_on_loopback_only(server):
     assert server.socket.getsockname()[0] == "127.0.0.1"
 
 
-def test_detail_is_what_the_trace_says(server, folder):
+def test_detail_is_what_the_trace_says(server, folder, made):
     trace = tenure.load(folder)
     peak = trace.peak()
     at = round(peak.seconds * 1e6)
@@ -143,12 +143,12 @@ def test_detail_is_what_the_trace_says(server, folder):
     first = trace.scanned.facts[0]
     inside = {row["time"] - first for row in live if at - 20_000 <= row["time"] - first <= at + 1000}
     assert inside <= set(drawn["moments"])  # every change has its moment
-    site = next(n for n, name in enumerate(trace.scanned.words("site")) if ":18 in" in name)
+    site = next(n for n, name in enumerate(trace.scanned.words("site")) if f":{made} in" in name)
     lives = json.loads(ask(server, f"/api/lives?site={site}&from=0&to={at * 2}", **with_token(server))[1])
-    assert lives["count"] == trace.sql("select count(*) as n from buffers where line = 18").to_pylist()[0]["n"]
+    assert lives["count"] == trace.sql(f"select count(*) as n from buffers where line = {made}").to_pylist()[0]["n"]
 
 
-def test_zoom_brings_detail_and_buffers_are_told_one_by_one(opened, server):
+def test_zoom_brings_detail_and_buffers_are_told_one_by_one(opened, server, made):
     page = opened(server.url)
     page.keyboard.press("p")
     page.wait_for_selector("#buffers table")
@@ -163,7 +163,7 @@ def test_zoom_brings_detail_and_buffers_are_told_one_by_one(opened, server):
         "echarts.getInstanceByDom(document.getElementById('chart')).getOption().series[0].data.length"
     )
     assert after != before
-    page.locator("#sites a", has_text="training.py:18").first.click()
+    page.locator("#sites a", has_text=f"training.py:{made}").first.click()
     page.until("document.getElementById('lives-count').textContent.includes('in the time that is seen')")
     page.keyboard.press("0")
     page.until("document.documentElement.dataset.detail === ''")

@@ -92,7 +92,7 @@ const chart = {
       },
       xAxis: {
         type: "value", min: 0, max: this.end(), axisLine: { lineStyle: { color: colour("edge") } }, splitLine: { show: false },
-        axisLabel: { ...text, hideOverlap: true, formatter: (x) => clock(this.time(x), this.seen()) }, axisTick: { lineStyle: { color: colour("edge") } },
+        axisLabel: { ...text, hideOverlap: true, showMaxLabel: false, formatter: (x) => clock(this.time(x), this.seen()) }, axisTick: { lineStyle: { color: colour("edge") } },
       },
       yAxis: {
         type: "value", min: 0, ...this.heights(series), axisLabel: { ...text, formatter: round }, splitLine: { lineStyle: { color: colour("grid") } },
