@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import sys
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from tenure import frameworks, sites
@@ -20,6 +20,8 @@ from tenure.sharing.store.names import checked
 from tenure.sharing.variables_book import alone
 from tenure.sharing.variables_scope import State
 from tenure.sharing.variables_shelf import Found, InGraph, InStore, Shelf
+
+Mark = tuple[CodeType | None, int]
 
 
 def variable(
@@ -60,31 +62,32 @@ def variable(
         StoreError: the name is no name, or the store cannot do it.
         Unsupported: the framework, shape, dtype or init makes no sense.
     """
+    return made.uncompiled(_variable)(name, shape, init, framework, dtype, trainable)
+
+
+def _variable(name: str, shape: Any, init: Any, framework: str | None, dtype: Any, trainable: bool) -> Any:
     scope = variables_scope.current()
     whole = checked(scope.prefix + name if isinstance(name, str) else name)
-    again = sites.here()
+    here = sites.mark()  # a line only for a new one, or an error
     shelf = _shelf(scope, framework)
     with alone(shelf.book, whole):
         there = shelf.framework(whole)
         if there is None and scope.reuse is True:
-            raise _missing(shelf, whole, again)
-        maker = _maker(shelf, whole, there, framework, (init, dtype), again)
+            raise _missing(shelf, whole, sites.at(*here))
+        maker = _maker(shelf, whole, there, framework, (init, dtype), here)
         wanted = Wanted(whole, variables_scope.shape(shape), _dtype(maker, dtype), init, bool(trainable))
-        found = shelf.find(whole, maker, trainable=wanted.trainable)
-        if found is None and scope.reuse is True:
-            raise _missing(shelf, whole, again)
-        if found is None:
-            _check_outside(shelf, init, whole)
-            with maker.outside():
-                new = maker.variable(made.first_value(maker, wanted), whole, trainable=wanted.trainable)
-            _check_outside(shelf, new, whole)
-            keep(new, forever=True)
-            if shelf.add(whole, new, again):
+        new = None
+        while (found := shelf.find(whole, maker, trainable=wanted.trainable)) is None:
+            if scope.reuse is True:
+                raise _missing(shelf, whole, sites.at(*here))
+            new = _new(shelf, maker, wanted) if new is None else new
+            if shelf.add(whole, new, sites.at(*here)):
                 return new
-            found = shelf.find(whole, maker, trainable=wanted.trainable)  # another process made it meanwhile
-        if found is None or not scope.reuse:
-            raise _taken(shelf, whole, found, again)
-        _check_same(found, wanted, again)
+            # Another process made it meanwhile: look again.
+        if not scope.reuse:
+            raise _taken(shelf, whole, found, sites.at(*here))
+        if wanted.shape is not None or wanted.dtype is not None:
+            _check_same(found, wanted, here)
         return found.variable
 
 
@@ -106,14 +109,14 @@ def _default() -> Store:
 
 
 def _maker(
-    shelf: Shelf, name: str, there: str | None, framework: str | None, given: tuple[Any, ...], again: Site | None
+    shelf: Shelf, name: str, there: str | None, framework: str | None, given: tuple[Any, ...], here: Mark
 ) -> Maker:
     """Of the framework that was asked for, or that the name has, or that what was given shows, or that is imported."""
     if framework is None:
         framework = there or next(filter(None, map(_shown, given)), None) or _only(name)
     if there not in (None, framework) and framework in made.NAMES:
         fix = f"ask for it as {there}'s, or read its value with store.get(name, like={framework!r})"
-        raise _other(name, f"it is {there}'s, and {framework}'s is wanted", shelf.first(name), again, fix)
+        raise _other(name, f"it is {there}'s, and {framework}'s is wanted", shelf.first(name), sites.at(*here), fix)
     return made.maker(framework)
 
 
@@ -132,6 +135,14 @@ def _only(name: str) -> str:
     why = f"{' and '.join(imported)} are imported" if imported else "none is imported"
     choices = " or ".join(f'framework="{one}"' for one in imported or made.NAMES)
     raise Unsupported(f"which framework's variable is {name!r} to be? {why}: say {choices}")
+
+
+def _new(shelf: Shelf, maker: Maker, wanted: Wanted) -> Any:
+    _check_outside(shelf, wanted.init, wanted.name)
+    with maker.outside():
+        new = maker.variable(made.first_value(maker, wanted), wanted.name, trainable=wanted.trainable)
+    _check_outside(shelf, new, wanted.name)
+    return keep(new, forever=True)
 
 
 def _dtype(maker: Maker, dtype: Any) -> str | None:
@@ -153,7 +164,7 @@ def _check_outside(shelf: Shelf, new: Any, name: str) -> None:
         )
 
 
-def _check_same(found: Found, wanted: Wanted, again: Site | None) -> None:
+def _check_same(found: Found, wanted: Wanted, here: Mark) -> None:
     owner = frameworks.owner(found.variable)
     if owner is None:
         return
@@ -164,11 +175,11 @@ def _check_same(found: Found, wanted: Wanted, again: Site | None) -> None:
     there = f"{info.dtype}{list(info.shape)}"
     asked = f"{dtype or info.dtype}{list(info.shape if shape is None else shape)}"
     fix = "ask for it without shape and dtype, or give the other one another name or scope"
-    raise _other(wanted.name, f"it is {there}, and {asked} is wanted", found.first, again, fix)
+    raise _other(wanted.name, f"it is {there}, and {asked} is wanted", found.first, sites.at(*here), fix)
 
 
-def _taken(shelf: Shelf, name: str, found: Found | None, again: Site | None) -> NameTaken:
-    first = found.first if found is not None else shelf.first(name)
+def _taken(shelf: Shelf, name: str, found: Found, again: Site | None) -> NameTaken:
+    first = found.first
     lines = [f"variable {name!r} exists already in {shelf.title}, and was to be created again"]
     lines += _places(first=first, again=again)
     if first is not None and first == again and (caller := _caller(again)) is not None:

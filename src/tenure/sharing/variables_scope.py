@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from tenure.errors import Unsupported
+from tenure.frameworks.variables import uncompiled
 from tenure.sharing.store import Store
 from tenure.sharing.store.names import checked
 
@@ -57,7 +58,7 @@ class variable_scope:  # noqa: N801 - used like a function, as TensorFlow's is
         if store is not None and not isinstance(store, Store):
             store = Store(store)
         self._at: variable_scope | None = name if isinstance(name, variable_scope) else None
-        self._name = "" if isinstance(name, variable_scope) or name == "" else checked(name)
+        self._name = "" if isinstance(name, variable_scope) or name == "" else uncompiled(checked)(name)
         self._reuse = reuse
         self.store = store
         self.name: str = self._at.name if self._at is not None else self._name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from typing import Any, cast
 
 from tenure import frameworks
@@ -37,6 +38,13 @@ def graph() -> Any:
     if not any(framework.name == "tensorflow" for framework in frameworks.awake()):
         return None
     return importlib.import_module("tenure.frameworks.variables.tensorflow").graph()
+
+
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as `torch.compile` leaves it alone: a graph takes the variable, not the way to it."""
+    if "torch._dynamo" not in sys.modules:
+        return function
+    return cast("Callable[..., Any]", importlib.import_module("tenure.frameworks.variables.torch").uncompiled(function))
 
 
 def first_value(maker: Maker, wanted: Wanted) -> Any:

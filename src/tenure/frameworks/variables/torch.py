@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -78,6 +79,12 @@ class Torch:
         if not trainable or not (value.is_floating_point() or value.is_complex()):
             return value.detach() if value.requires_grad else value
         return torch.nn.Parameter(value.detach())
+
+
+@functools.cache
+def uncompiled(function: Callable[..., Any]) -> Any:
+    """The function, which Dynamo calls and does not trace."""
+    return torch._dynamo.disable(function)
 
 
 MAKER = Torch()
