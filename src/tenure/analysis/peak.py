@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -132,6 +132,13 @@ def alive_on(scan: Scan, device: int, at: int | None) -> Any:
 def tells_uses(scan: Scan) -> bool:
     """Whether it is known what was used when: not in what was made of other tools' files."""
     return all(stream.process.uses for stream in scan.streams)
+
+
+def used_until(scan: Scan, life: Mapping[str, Any]) -> int:
+    """When a life was used last. Where nobody told, to its end: nothing of it is known to be past its last use."""
+    if tells_uses(scan):
+        return max(life["last_use"], life["born"])
+    return min(life["ended"], max(scan.facts[1], life["born"]))
 
 
 def past_use(scan: Scan, alive: Any, at: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tenure.analysis.peak import alive_on, with_kinds
+from tenure.analysis.peak import alive_on, used_until, with_kinds
 from tenure.analysis.rows import rows_of
 from tenure.analysis.scan import NEVER
 from tenure.analysis.timeline import lives_of, timeline
@@ -51,7 +51,7 @@ class Detail:
                 {
                     "bytes": life["bytes"],
                     "born": life["born"] - first,
-                    "used": max(life["last_use"], life["born"]) - first,
+                    "used": used_until(scan, life) - first,
                     "ended": None if life["ended"] >= NEVER else life["ended"] - first,
                     "kind": life["kind"],
                     **{name: row.get(name) and shown(row[name], 120) for name in ("op", "shape", "dtype", "site")},

@@ -7,6 +7,7 @@ from typing import Any
 
 from tenure.analysis.amounts import apart, frames, place
 from tenure.analysis.leaks import Leak
+from tenure.analysis.peak import tells_uses, used_until
 from tenure.analysis.rows import rows_of
 from tenure.analysis.scan import NEVER, Scan
 from tenure.analysis.timeline import SAMPLE, thinned
@@ -37,7 +38,7 @@ def sites(scan: Scan, sample: Any, order: dict[int, int], held: dict[tuple[str, 
             "line": line,
             "function": function and shown(function, 120),
             **{name: totals[number][name] for name in ("births", "bytes", "count", "alive")},
-            "drag": totals[number]["drag"] / 1e6,
+            "drag": totals[number]["drag"] / 1e6 if tells_uses(scan) else 0.0,
             "lives": lives_told(scan, rows),
             "holders": held.get((file or "", line or 0), [])[:_HOLDERS],
         }
@@ -71,7 +72,7 @@ def lives_told(scan: Scan, rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
     for life in rows:
         end = None if life["ended"] >= NEVER else life["ended"] - first
         kind = kinds[life["kind"]] if life["kind"] >= 0 else ""
-        used = max(life["last_use"], life["born"]) - first
+        used = used_until(scan, life) - first
         found.append([life["born"] - first, used, end, life["bytes"], kind, life["step"], life["process"]])
     return found
 
