@@ -190,7 +190,7 @@ class _Drawing:
 
         self._core, self._moments, self._width = scan.core, moments, len(moments) + 1
         self._devices = pa.array([devices.index(at) if at in devices else -1 for at in range(64)], pa.int32())
-        self._scan = scan
+        self._scan, self._uses = scan, all(stream.process.uses for stream in scan.streams)
         self._numbers = list(devices)
         sizes = scan.sites()
         births = sizes["births"].to_pylist()
@@ -231,7 +231,8 @@ class _Drawing:
         if not len(lives):
             return
         device = self._devices.take(lives["device"].cast(pa.int32()))
-        used = compute.max_element_wise(lives["last_use"], lives["born"])
+        # Where nobody told of uses, nothing is past its last one before its end.
+        used = compute.max_element_wise(lives["last_use"], lives["born"]) if self._uses else lives["ended"]
         born, ended = self._places(lives["born"], False), self._places(lives["ended"], False)
         late, size = self._places(used, True), _flat(lives["bytes"])
         one = _flat(compute.greater(lives["bytes"], 0).cast(pa.int64()))  # what has no bytes is not counted
