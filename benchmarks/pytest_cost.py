@@ -12,7 +12,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-PAIRS = 5
+PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 SUITES = {
     "torch: training steps of a small network, about 25 ms each": """
         import pytest
@@ -142,21 +142,27 @@ def main() -> None:
         rows.append(
             f"| {name} | {bare:.2f} s | {watched:.2f} s | {bare_cpu:.2f} s | {watched_cpu:.2f} s | {wall:.3f} | {processor:.3f} |"
         )
+        write(rows)
+
+
+def write(rows: list[str]) -> None:
     about = ", ".join(f"{name} {version(name)}" for name in ("pytest", "torch", "jax", "tensorflow-cpu"))
     load = os.getloadavg()[0]
+    today = datetime.datetime.now(datetime.UTC).date()
     page = f"""# What `pytest --tenure` costs
 
 A suite of 200 clean tests, each watched for what it leaves behind and for its peak, and all passing, with and without
 `--tenure`: whole runs of pytest, from the start of Python to its end, in alternating order, {PAIRS} pairs. Ratios are
-medians over the pairs; the processor's time is that of the whole process. Made by `python benchmarks/pytest_cost.py`.
+medians over the pairs. The processor's time is that of the whole process: it says more than the wall's where the
+machine has other work too. Made by `python benchmarks/pytest_cost.py`.
 
-{about}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, load average {load:.1f}, {datetime.datetime.now(datetime.UTC).date()}.
+{about}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, load average {load:.1f}, {today}.
 
 | suite | wall | with --tenure | processor | with --tenure | ratio of wall | ratio of processor |
 |---|---|---|---|---|---|---|
 """ + "\n".join(rows)
     (Path(__file__).parent / "pytest_cost.md").write_text(page + "\n")
-    print(page)
+    print(page, flush=True)
 
 
 if __name__ == "__main__":
