@@ -9,6 +9,7 @@ What dies with what, and what comes back, is in docs/sharing-ray.md.
 
 from __future__ import annotations
 
+import threading
 import uuid
 from dataclasses import replace
 from typing import Any
@@ -111,8 +112,16 @@ class RayBackend:
 
     def release(self, name: str, token: str) -> None:
         """End a lease."""
-        if self._actors.connected:
+        if not self._actors.connected:
+            return
+        if not isinstance(threading.current_thread(), threading._DummyThread):
             self._actors.index("release", name, token)
+            return
+        # A thread that Python did not start. It may be the one on which Ray gets its answers, where the collector found
+        # the lease: that must not wait for one.
+        other = threading.Thread(target=self._actors.index, args=("release", name, token), daemon=True)
+        other.start()
+        other.join(_SLICE)
 
     def leases(self, name: str) -> list[Doer]:
         """Who leases this name now."""
