@@ -1,7 +1,7 @@
 """A checksum at the speed of memory: the zlib's would halve the speed of writing.
 
-The bytes are little-endian words of 64 bits in blocks of 512 words, the last one filled up with zeros. Block i counts
-2i + 1 times; the sum is taken modulo 2^64. One wrong block always shows, and so do blocks that changed places.
+The bytes are little-endian words of 64 bits, the last one filled up with zeros, in blocks of 128 KiB. The words of block
+i (from 0) count 2i + 1 times; the sum is taken modulo 2^64. One wrong word always shows, and so does a lost block.
 """
 
 from __future__ import annotations
@@ -10,37 +10,28 @@ import array
 import sys
 from typing import Any
 
-BLOCK = 4096  # bytes
+BLOCK = 1 << 17  # bytes
 _MASK = (1 << 64) - 1
 
 
 class Sum:
-    """The checksum of bytes that come in parts, each but the last of whole blocks."""
+    """The checksum of bytes that come block by block."""
 
     def __init__(self) -> None:
         self.value = 0
-        self._blocks = 0
+        self._weight = 1
 
-    def add(self, part: memoryview) -> None:
-        """The next part."""
-        whole = part.nbytes // BLOCK * BLOCK
-        if whole:
-            self._add(part[:whole])
-        if whole < part.nbytes:
-            self._add(memoryview(bytes(part[whole:]).ljust(BLOCK, b"\0")))
-
-    def _add(self, part: memoryview) -> None:
+    def add(self, block: memoryview) -> None:
+        """The next block; only the last one may be shorter."""
+        if block.nbytes % 8:
+            block = memoryview(bytes(block).ljust(-(-block.nbytes // 8) * 8, b"\0"))
         numpy = _numpy()
-        count = part.nbytes // BLOCK
         if numpy is None:
-            sums = [sum(_words(part[i * BLOCK : (i + 1) * BLOCK])) for i in range(count)]
-            added = sum(one * (2 * (self._blocks + i) + 1) for i, one in enumerate(sums))
+            total = sum(_words(block))
         else:
-            sums = numpy.frombuffer(part, "<u8").reshape(count, -1).sum(axis=1, dtype="u8")
-            first = 2 * self._blocks + 1
-            added = int((sums * numpy.arange(first, first + 2 * count, 2, dtype="u8")).sum(dtype="u8"))
-        self.value = (self.value + added) & _MASK
-        self._blocks += count
+            total = int(numpy.add.reduce(numpy.frombuffer(block, "<u8"), dtype="u8"))
+        self.value = (self.value + self._weight * total) & _MASK
+        self._weight += 2
 
     def __str__(self) -> str:
         return f"{self.value:016x}"

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from tenure.frameworks.exchange import DTYPES, Host
-from tenure.frameworks.exchanging.numpy_sums import Sum
+from tenure.frameworks.exchanging.numpy_sums import BLOCK, Sum
 from tenure.sharing.store.base import Doer
 from tenure.sharing.store.file import maps
 
 ENDING = ".safetensors"
 PART = ".part"  # not yet whole
 _ALIGNED = 64
-_CHUNK = 1 << 18  # summed up and then written while it is still in the processor's cache
 _LONGEST = 100 << 20  # of a header, in safetensors itself
 _OURS = re.compile(r"\.v\d+-[0-9a-f]{12}\.safetensors$")
 _FORMATS = {"torch": "pt", "tensorflow": "tf", "jax": "flax", "numpy": "np"}
@@ -69,10 +68,10 @@ def written(path: Path, name: str, host: Host, by: Doer, *, durable: bool) -> Dr
     try:
         try:
             _write(fd, memoryview(head))
-            for start in range(0, host.data.nbytes, _CHUNK):
-                chunk = host.data[start : start + _CHUNK]
-                checksum.add(chunk)
-                _write(fd, chunk)
+            for start in range(0, host.data.nbytes, BLOCK):
+                block = host.data[start : start + BLOCK]
+                _write(fd, block)
+                checksum.add(block)  # right after: the kernel's copying has just brought it into the cache
             if durable:
                 os.fsync(fd)
         finally:
@@ -152,7 +151,7 @@ def size(dtype: str, shape: tuple[int, ...]) -> int:
 def verified(data: memoryview, checksum: str) -> None:
     """Read all bytes. Raises Damaged if they are not those that were written."""
     found = Sum()
-    for start in range(0, data.nbytes, _CHUNK):
-        found.add(data[start : start + _CHUNK])
+    for start in range(0, data.nbytes, BLOCK):
+        found.add(data[start : start + BLOCK])
     if str(found) != checksum:
         raise Damaged("its bytes are not those that were put (the checksum differs)")
