@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 def load(path: str | PathLike[str], *, cluster: bool = False) -> Trace:
     """Open a trace: its folder, or the stream of one process. Raises `TraceError` for what is none, or is damaged.
 
+    A CUDA snapshot of PyTorch and a memory profile of JAX are opened too; what they do not know, `notes` say.
+
     With `cluster`, its streams are read and scanned by the Ray cluster that this process belongs to; the folder must be
     at the same place on all its nodes. The analyses say the same.
     """

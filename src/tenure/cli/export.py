@@ -31,7 +31,11 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     from tenure.views.export.base import TABLES
 
     told = "; ".join(f"{one.NAME}: {one.ABOUT}" for one in FORMATS)
-    parser.add_argument("trace", metavar="TRACE", help="the folder of a trace, or a file that tenure reads as one")
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="the folder of a trace, one .arrows file of it, a CUDA snapshot of PyTorch, a memory profile of JAX",
+    )
     parser.add_argument("--to", choices=NAMES, required=True, metavar="FORMAT", help=told)
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it")
     parser.add_argument(
@@ -44,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
     from tenure.traces import load
     from tenure.views.formats.text import clean
 
-    trace = load(options.trace)
     with progress(sys.stderr) as tell:
+        trace = load(options.trace)
         path = trace.export(options.to, options.output, table=options.table, tell=tell)
     sys.stdout.write(f"{clean(str(path))}\n")
     return 0

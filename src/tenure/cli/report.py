@@ -13,7 +13,11 @@ FORMATS = ("full", "concise", "json", "sarif", "github")
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """The arguments."""
-    parser.add_argument("trace", metavar="TRACE", help="the folder of a trace, or one .arrows file of it")
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="the folder of a trace, one .arrows file of it, a CUDA snapshot of PyTorch, a memory profile of JAX",
+    )
     parser.add_argument(
         "--format",
         choices=FORMATS,

@@ -14,7 +14,11 @@ import sys
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """The arguments."""
-    parser.add_argument("trace", metavar="TRACE", help="the folder of a trace, or one .arrows file of it")
+    parser.add_argument(
+        "trace",
+        metavar="TRACE",
+        help="the folder of a trace, one .arrows file of it, a CUDA snapshot of PyTorch, a memory profile of JAX",
+    )
     parser.add_argument("query", metavar="QUERY", help="one statement, or several with ';' between: the last is shown")
     parser.add_argument(
         "--format", choices=("table", "csv", "json"), default="table", help="how to show the rows (default: table)"
