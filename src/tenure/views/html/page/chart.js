@@ -148,7 +148,7 @@ const chart = {
       if (room) told = pixel;
       return {
         xAxis: this.x(time), lineStyle: { color: colour("soft"), width: 1, opacity: 0.4, type: "dotted" },
-        label: { show: room, formatter: `${step}`, color: colour("soft"), fontSize: 13, position: "end" },
+        label: { show: room, formatter: `${step}`, color: colour("soft"), opacity: 1, fontSize: 13, position: "end" },
       };
     });
     const moments = [[state.at, state.from === null ? "" : "B", "solid"], [state.from, "A", "dashed"]].filter(([time]) => time !== null && time >= from && time <= to).map(([time, name, type]) => ({

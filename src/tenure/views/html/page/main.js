@@ -93,7 +93,10 @@ get("theme").addEventListener("click", () => theme.turn());
 get("help").addEventListener("click", () => get("keys").showModal());
 get("zoom-out").addEventListener("click", () => chart.zoom(0, trace.span));
 get("device").addEventListener("change", (event) => { state.device = Number(event.target.value); state.at = null; controls(); lists(); chart.draw(); show(); });
-if (rival) get("zoom-out").before(el("button", { id: "compare", onclick: () => state.go({ compare: "" }) }, "compare traces"));
+if (rival) {
+  get("picture").classList.add("two");
+  get("zoom-out").before(el("button", { id: "compare", title: "Compare the two traces (t)", onclick: () => state.go({ compare: "" }) }, "compare traces"));
+}
 addEventListener("hashchange", show);
 if (!location.hash && trace.findings.length && !rival) history.replaceState(null, "", "#finding=0");
 if (!location.hash && rival) history.replaceState(null, "", "#compare=");
