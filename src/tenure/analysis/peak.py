@@ -137,8 +137,8 @@ def tells_uses(scan: Scan) -> bool:
 def used_until(scan: Scan, life: Mapping[str, Any]) -> int:
     """When a life was used last. Where nobody told, to its end: nothing of it is known to be past its last use."""
     if tells_uses(scan):
-        return max(life["last_use"], life["born"])
-    return min(life["ended"], max(scan.facts[1], life["born"]))
+        return int(max(life["last_use"], life["born"]))
+    return int(min(life["ended"], max(scan.facts[1], life["born"])))
 
 
 def past_use(scan: Scan, alive: Any, at: int) -> Any:
