@@ -544,9 +544,8 @@ def test_another_process_gets_an_equal_value(makers, request, tmp_path):
             made[framework] = tenure.variable("w", (3,), "normal", framework=framework)
             at = line()
     code = textwrap.dedent(OTHER_PROCESS)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, url], capture_output=True, text=True, timeout=200
-    )
+    command = [sys.executable, "-W", "ignore", "-c", code, url, *makers]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     kinds = {"torch": "parameter", "jax": "array", "tensorflow": "variable"}
     told = iter(done.stdout.splitlines())
