@@ -46,7 +46,8 @@ def told(scan, sums, words, at):
     for row, (device, number) in enumerate(sums.rows):
         value = sums.row(row)[at]
         if value:
-            found[scan.words("device")[device], None if number is None else words[number]] = value
+            name = None if number is None or number < 0 else words[number]
+            found[scan.words("device")[device], name] = value
     return found
 
 

@@ -25,7 +25,7 @@ _AT_ONCE = 200_000  # rows
 
 @dataclass
 class Sums:
-    """A number for each row and moment. Rows are named by their device and what they are of; None is the rest."""
+    """A number for each row and moment. Rows are named by their device and what they are of: -1 is not known, None the rest."""
 
     rows: list[tuple[int, int | None]]
     width: int
@@ -211,13 +211,13 @@ class _Drawing:
         self._sample: list[Any] = []
 
     def _rows(self, chosen: Sequence[int], count: int) -> tuple[Any, Sums]:
-        """Where each number goes, and an empty sum for each device and number chosen; the rest is the last row."""
+        """Where each number goes, and an empty sum for each device and number chosen; then the unknown, then the rest."""
         import pyarrow as pa
 
         places = {number: at for at, number in enumerate(chosen)}
         # One more for "not known", which is -1 in a life.
-        where = pa.array([len(places), *(places.get(at, len(places)) for at in range(count))], pa.int32())
-        rows = [(device, number) for device in self._numbers for number in [*chosen, None]]
+        where = pa.array([len(places), *(places.get(at, len(places) + 1) for at in range(count))], pa.int32())
+        rows = [(device, number) for device in self._numbers for number in [*chosen, -1, None]]
         return where, Sums(rows, self._width, array("q", bytes(8 * len(rows) * self._width)))
 
     def _like(self, sums: Sums) -> Sums:
@@ -256,7 +256,7 @@ class _Drawing:
         import pyarrow as pa
         from pyarrow import compute
 
-        width = where[0].as_py() + 1  # the rest comes last
+        width = where[0].as_py() + 2  # the rest comes last
         inside = where.take(compute.add(key.cast(pa.int32()), 1))
         row = compute.add(compute.multiply(device, pa.scalar(width, pa.int32())), inside)
         return _flat(compute.if_else(compute.less(device, 0), pa.scalar(-1, pa.int32()), row))

@@ -18,6 +18,7 @@ from tenure.analysis.timeline import Sums, Timeline
 from tenure.views.html.texts import plain, shown
 
 SITES = 160
+REST, UNKNOWN = -1, -2  # of rows: the sites that are not shown, and no site
 _STEPS = 4000
 
 
@@ -76,12 +77,12 @@ def layers(scan: Scan, drawn: Timeline) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _layers(sums: Sums, names: Sequence[str], rest: str = "others") -> list[dict[str, Any]]:
+def _layers(sums: Sums, names: Sequence[str], unknown: str = "unknown") -> list[dict[str, Any]]:
     found = []
     for at, (device, number) in enumerate(sums.rows):
         values = list(_row(sums, at))
         if any(values):
-            name = rest if number is None else names[number]
+            name = "others" if number is None else unknown if number < 0 else names[number]
             found.append({"device": device, "name": shown(name), "changes": _changes(values)})
     return found
 
@@ -94,12 +95,13 @@ def rows(drawn: Timeline, order: dict[int, int]) -> list[dict[str, Any]]:
         columns = [list(_row(sums, at)) for sums in (drawn.sites, drawn.counts, drawn.past)]
         if not any(columns[1]):
             continue
-        if number in order:
-            found.append({"device": device, "site": order[number], "changes": _changes(*columns)})
+        if number in order or number == -1:
+            at_ = UNKNOWN if number == -1 else order[number]
+            found.append({"device": device, "site": at_, "changes": _changes(*columns)})
         else:
             before = rest.get(device)
             rest[device] = columns if before is None else [_sum(*pair) for pair in zip(before, columns, strict=True)]
-    found += [{"device": device, "site": -1, "changes": _changes(*columns)} for device, columns in rest.items()]
+    found += [{"device": device, "site": REST, "changes": _changes(*columns)} for device, columns in rest.items()]
     return found
 
 
@@ -107,7 +109,7 @@ def order_of(drawn: Timeline, limit: int = SITES) -> dict[int, int]:
     """The sites that are shown, by number: those that at some moment had the most alive come first."""
     most: dict[int, int] = {}
     for at, (_, number) in enumerate(drawn.sites.rows):
-        if number is not None and any(_row(drawn.counts, at)):
+        if number is not None and number >= 0 and any(_row(drawn.counts, at)):
             most[number] = max(most.get(number, 0), *_row(drawn.sites, at))
     chosen = sorted(most, key=lambda number: (-most[number], number))[:limit]
     return {number: at for at, number in enumerate(chosen)}

@@ -37,7 +37,7 @@ const chart = {
     return moments[Math.max(0, Math.min(moments.length - 1, Math.round(x)))];
   },
   end() {
-    return state.axis === "time" ? trace.span : trace.view.moments.length - 1;
+    return state.axis === "time" ? trace.span : Math.max(1, trace.view.moments.length - 1);
   },
 
   draw() {
@@ -48,7 +48,7 @@ const chart = {
       name: layer.name, type: "line", stack: "alive", step: "end", symbol: "none", silent: true, animation: false,
       lineStyle: { width: 0.6, color: layer.fill }, itemStyle: { color: layer.fill },
       areaStyle: { color: layer.fill, opacity: this.opacity(layer) },
-      data: Array.from(layer.size, (size, at) => [xs[at], size]),
+      data: this.points(xs, layer.size),
     }));
     if (rival) series.push(this.other());
     this.drawn.setOption(this.option(series), { notMerge: true });
@@ -58,6 +58,12 @@ const chart = {
     }
     this.mark();
     this.fresh = true;
+  },
+
+  // A trace of one moment, as profiles are, is drawn as a stretch of time.
+  points(xs, sizes) {
+    const found = Array.from(sizes, (size, at) => [xs[at], size]);
+    return found.length === 1 ? [...found, [this.end(), sizes[0]]] : found;
   },
 
   opacity(layer) {
@@ -70,7 +76,7 @@ const chart = {
     return {
       name: `${file(rival.about.path)} (other)`, type: "line", step: "end", symbol: "none", silent: true, animation: false,
       lineStyle: { width: 2, type: "dashed", color: colour("text") }, itemStyle: { color: colour("text") },
-      data: Array.from(size, (value, at) => [this.x(rival.whole.moments[at]), value]),
+      data: this.points(rival.whole.moments.map((time) => this.x(time)), size),
     };
   },
 
@@ -92,7 +98,7 @@ const chart = {
       },
       xAxis: {
         type: "value", min: 0, max: this.end(), axisLine: { lineStyle: { color: colour("edge") } }, splitLine: { show: false },
-        axisLabel: { ...text, hideOverlap: true, showMaxLabel: false, formatter: (x) => clock(this.time(x), this.seen()) }, axisTick: { lineStyle: { color: colour("edge") } },
+        axisLabel: { ...text, show: trace.span > 1, hideOverlap: true, showMaxLabel: false, formatter: (x) => clock(this.time(x), this.seen()) }, axisTick: { lineStyle: { color: colour("edge") } },
       },
       yAxis: {
         type: "value", min: 0, ...this.heights(series), axisLabel: { ...text, formatter: round }, splitLine: { lineStyle: { color: colour("grid") } },

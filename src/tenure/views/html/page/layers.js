@@ -39,9 +39,9 @@ const layersOf = (trace, picture, by, device) => {
 };
 
 const bySite = (trace, picture, here) => {
-  const found = here.map((row) => ({ name: row.site < 0 ? "others" : place(trace.site(row.site)), site: row.site, size: row.size }));
-  const named = found.filter((layer) => layer.site >= 0);
-  const rest = found.filter((layer) => layer.site < 0);
+  const found = here.map((row) => ({ name: row.site === UNKNOWN ? "place unknown" : row.site < 0 ? "others" : place(trace.site(row.site)), site: row.site, size: row.size }));
+  const named = found.filter((layer) => layer.site !== -1);
+  const rest = found.filter((layer) => layer.site === -1);
   return cropped(picture, named, rest);
 };
 

@@ -29,7 +29,7 @@ const head = () => {
   document.title = `tenure: ${about.path}`;
   const parts = [about.frameworks.join(", "), about.processes > 1 ? plural(about.processes, "process", "processes") : "", `${about.seconds.toFixed(2)} s`, plural(about.steps, "step"), plural(about.buffers, "buffer"),
     about.left.count ? `${bytes(about.left.bytes)} left at the end` : "", ...about.notes].filter(Boolean);
-  get("run").replaceChildren(el("b", {}, about.command ? file(about.command) : about.path), `  ${parts.join(" · ")}`);
+  get("run").replaceChildren(el("b", {}, file(about.command || about.path)), `  ${parts.join(" · ")}`);
   get("run").title = [about.path, about.command, ...parts].join("\n");
 };
 

@@ -1,5 +1,7 @@
 // A trace as numbers at moments. Rows come as changes: [place, values…, place, values…].
 
+const UNKNOWN = -2; // the row of what has no site; -1 is of the sites that are not shown
+
 const spread = (changes, width, count) => {
   const columns = Array.from({ length: width }, () => new Float64Array(count));
   for (let at = 0; at < changes.length; at += width + 1) {
@@ -92,7 +94,7 @@ class Trace {
   }
 
   site(at) {
-    return at < 0 ? { name: "lines that are not shown", lives: [], holders: [], births: 0, bytes: 0 } : this.sites[at];
+    return at < 0 ? { name: at === UNKNOWN ? "place unknown" : "lines that are not shown", lives: [], holders: [], births: 0, bytes: 0 } : this.sites[at];
   }
 
   // The step that a moment is in; null in a run without steps.
