@@ -223,3 +223,32 @@ def test_ended_tensors_say_so(torch, jax):
     gone.delete()
     with pytest.raises(tenure.TensorReleased, match="delete"):
         exchange.host(gone)
+
+
+def test_what_shares_the_bytes_outlives_the_end_of_their_tensor(framework, np):
+    for like in INSTALLED:
+        tensor = exchange.made(framework, mapped(np.arange(1024, dtype="f4").tobytes()), "F32", (1024,)).tensor
+        other = exchange.into(tensor, like).tensor
+        if like == framework:
+            continue
+        tenure.dispose(tensor)
+        if framework == "jax":
+            assert tensor.is_deleted() or tenure.info(tensor).state == "disposed"
+        del tensor
+        assert exchange.into(other, "numpy").tensor.tolist() == list(range(1024))
+
+
+def test_what_shares_the_bytes_outlives_a_donation(jax, np):
+    array = jax.numpy.arange(1024.0)
+    for like in INSTALLED:
+        if like != "jax":
+            array = jax.numpy.arange(1024.0)
+            other = exchange.into(array, like).tensor
+            result = jax.jit(lambda x: x * 0, donate_argnums=0)(array)
+            result.block_until_ready()
+            assert exchange.into(other, "numpy").tensor.tolist() == list(range(1024))
+            gone = jax.numpy.arange(1024.0)
+            other = exchange.into(gone, like).tensor
+            gone.delete()
+            jax.numpy.zeros(1024).block_until_ready()  # would take the place
+            assert exchange.into(other, "numpy").tensor.tolist() == list(range(1024))
