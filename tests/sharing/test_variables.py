@@ -558,6 +558,39 @@ def test_another_process_gets_an_equal_value(makers, request, tmp_path):
             assert tenure.variable("w") is made[framework]
 
 
+ON_A_CLUSTER = """
+    import logging
+    import ray, torch
+    import tenure
+
+    ray.init(num_cpus=1, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    with tenure.variable_scope("m", store="ray:variables"):
+        w = tenure.variable("w", (2, 2), "normal", framework="torch")
+    with tenure.variable_scope("m", reuse=True, store="ray:variables"):
+        assert tenure.variable("w") is w
+
+    @ray.remote
+    def other():
+        with tenure.variable_scope("m", reuse=True, store="ray:variables"):
+            theirs = tenure.variable("w")
+            assert theirs is tenure.variable("w")
+            assert type(theirs) is torch.nn.Parameter
+            with torch.no_grad():
+                theirs.add_(1)  # on bytes of its own
+            return theirs.tolist()
+
+    assert torch.equal(torch.tensor(ray.get(other.remote())), w + 1)
+    print("good")
+"""
+
+
+@pytest.mark.long
+def test_another_process_of_a_cluster_gets_an_equal_value(torch):
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(ON_A_CLUSTER)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
+    assert (done.returncode, done.stdout) == (0, "good\n"), done.stderr[-2000:]
+
+
 def test_one_object_for_all_who_open_the_same_files(maker, tmp_path):
     url = f"file:{tmp_path / 'store'}"
 
