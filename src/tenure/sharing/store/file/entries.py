@@ -101,8 +101,8 @@ def _key(name: str) -> str:
 
 
 def _write(fd: int, part: memoryview) -> None:
-    while part.nbytes:
-        part = part[os.write(fd, part) :]
+    while (done := os.write(fd, part)) < part.nbytes:
+        part = part[done:]
 
 
 def mapped(path: Path, name: str, dtype: str, shape: tuple[int, ...], start: int) -> memoryview:
