@@ -23,18 +23,23 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import torch
+
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-JOBS = {32: 20, 128: 4}  # width of the model, and steps a round
+# The model, its width, where it is trained, and steps a round.
+JOBS = [("transformer, d=32", 32, "cpu", 20), ("transformer, d=128", 128, "cpu", 4)]
+ON_CUDA = [("launch-bound transformer, d=32", 32, "cuda", 60), ("GPT-2 small, bf16, 8 x 1024", 0, "cuda", 10)]
 HERE = Path(__file__).parent
 TRAINING = """
 import os, sys, time
 sys.path.insert(0, sys.argv[1])
 import torch
-from models import transformer, train
+from models import gpt2, train, transformer
 
 torch.set_num_threads(1)
 os.sched_setaffinity(0, {int(sys.argv[3])})
-model, batch = transformer(int(sys.argv[2]), "cpu")
+width, device = int(sys.argv[2]), sys.argv[4]
+model, batch = transformer(width, device) if width else gpt2(device)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 for _ in range(20):
     train(model, optimizer, batch)
@@ -42,7 +47,7 @@ print("ready", flush=True)
 for line in sys.stdin:
     wall, own = time.perf_counter(), time.process_time()
     for _ in range(int(line)):
-        train(model, optimizer, batch)
+        train(model, optimizer, batch)  # which waits for the loss
     print(time.perf_counter() - wall, time.process_time() - own, flush=True)
 """
 
@@ -96,13 +101,13 @@ class Watched:
         os.close(self._here)
 
 
-def measure(width: int, count: int, scratch: Path) -> str:
+def measure(name: str, width: int, device: str, count: int, scratch: Path) -> str:
     """Pairs of rounds, the watched one now first and now second; a line of the table."""
     cores = sorted(os.sched_getaffinity(0))
     script = scratch / "train.py"
     script.write_text(TRAINING)
-    folder = scratch / f"trace-{width}"
-    command = [str(script), str(HERE), str(width), str(cores[0])]
+    folder = scratch / f"trace-{device}-{width}"
+    command = [str(script), str(HERE), str(width), str(cores[0]), device]
     words = [sys.executable, "-m", "tenure", "run", "--quiet", "-o", str(folder), *command]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
@@ -124,6 +129,7 @@ def measure(width: int, count: int, scratch: Path) -> str:
             found = {one: steps(watched=one) for one in order}
             pairs.append((found[False], found[True]))
             watched += found[True][0] * count
+            print(name, at, *(f"{found[True][k] / found[False][k]:.3f}" for k in range(2)), flush=True)
         share = (top.used() - began) / watched
         top.leave()
         process.stdin.close()
@@ -135,7 +141,7 @@ def measure(width: int, count: int, scratch: Path) -> str:
     seconds = statistics.median(one[0] for one in plain)
     own = statistics.median(one[1] for one in plain)
     return (
-        f"| transformer, d={width} | {seconds * 1e3:.1f} ms | {own * 1e3:.1f} ms | {rows / seconds:,.0f} "
+        f"| {name} | {seconds * 1e3:.1f} ms | {own * 1e3:.1f} ms | {rows / seconds:,.0f} "
         f"| {_told(owns)} | {_told(walls)} | {share:.0%} |"
     )
 
@@ -158,10 +164,9 @@ def _rows(folder: Path) -> float:
 def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     scratch = Path(tempfile.mkdtemp(prefix="tenure-top-"))
-    lines = [measure(width, count, scratch) for width, count in JOBS.items()]
+    lines = [measure(*job, scratch) for job in [*JOBS, *(ON_CUDA if torch.cuda.is_available() else [])]]
+    where = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
     busy = os.getloadavg()[1]
-    import torch
-
     text = [
         "# What being watched costs",
         "",
@@ -171,7 +176,7 @@ def main() -> None:
         "in 95 of 100 such runs. *Processor time* is the traced process's own, all of its threads. The last column is what `top`",
         "itself took of its core while it looked on. Made by `benchmarks/top_cost.py`.",
         "",
-        f"{datetime.now(tz=UTC):%Y-%m-%d}, torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}, one thread.",
+        f"{datetime.now(tz=UTC):%Y-%m-%d}, torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}, one thread{where}.",
         f"{len(os.sched_getaffinity(0))} cores, and {busy:.1f} processes that wanted them: wall times tell what the others did, too.",
         "",
         "| model | step | processor time of a step | rows/s | ratio, processor time | ratio, wall time | of a core for top |",
@@ -179,7 +184,8 @@ def main() -> None:
         *lines,
         "",
     ]
-    (HERE / "top_cost.md").write_text("\n".join(text))
+    out = Path(os.environ.get("OUT", HERE)) / ("top_cost_cuda.md" if where else "top_cost.md")
+    out.write_text("\n".join(text))
     print("\n".join(text))
     shutil.rmtree(scratch)
 
