@@ -64,8 +64,3 @@ def grown(before: Amounts, after: Amounts) -> Amounts:
         if place[1] and count > known and nbytes > held:
             found[place] = count - known, nbytes - held
     return found
-
-
-def innermost(place: Birthplace) -> str:
-    """The line itself, without its callers."""
-    return place[1].partition("\n")[0]

@@ -21,7 +21,7 @@ from tenure.analysis.leaks.model import grows_at
 from tenure.faults import IN_RUN, tn315_other_name_holds
 from tenure.findings import Finding, Fix, Place
 from tenure.frameworks.base import Crowd, Growing
-from tenure.integrations.watched import Birthplace, innermost
+from tenure.integrations.watched import Birthplace
 from tenure.model import Holder, size
 from tenure.trace.suspects import Look, Suspect
 
@@ -53,9 +53,9 @@ def findings(left: Iterable[Left]) -> list[Finding]:
 
 
 class Search:
-    """The search for who holds what is left. The lines that only fill caches are added to `dull`."""
+    """The search for who holds what is left. Birthplaces that only fill caches are added to `dull`."""
 
-    def __init__(self, root: Path, dull: set[str]) -> None:
+    def __init__(self, root: Path, dull: set[Birthplace]) -> None:
         self._own = _packages(root)
         self._dull = dull
 
@@ -80,11 +80,11 @@ class Search:
                 own = [holder for holder in held if self._is_own(holder)]
                 if held and not own:
                     spared += nbytes
-                    self._dull.add(innermost(place))
+                    self._dull.add(place)
                     continue
                 found.append(self._left(crowd, count, nbytes, facts, own))
                 if not found[-1].piles:
-                    self._dull.add(innermost(place))
+                    self._dull.add(place)
         finally:
             chosen.clear()
             if collecting:

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
+from tenure.errors import TenureError
 from tenure.explain import told
 from tenure.integrations.meter import Window, rise
 from tenure.integrations.testing import verdicts
 from tenure.integrations.testing.limits import Limits, of
 from tenure.integrations.testing.verdicts import Totals
-from tenure.integrations.watched import Amounts, Watched, grown, innermost
+from tenure.integrations.watched import Amounts, Birthplace, Watched, grown
 
 
 def register(config: pytest.Config) -> None:
@@ -24,7 +25,11 @@ def register(config: pytest.Config) -> None:
     if getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput"):
         config.pluginmanager.register(verdicts.Collected(), "tenure-summary")
     else:
-        config.pluginmanager.register(TestWatch(config), "tenure-watch")
+        try:
+            watch = TestWatch(config)
+        except TenureError as error:
+            raise pytest.UsageError(f"--tenure: {error}") from None
+        config.pluginmanager.register(watch, "tenure-watch")
 
 
 class TestWatch:
@@ -36,7 +41,7 @@ class TestWatch:
         self._config = config
         self._folder = Path(tempfile.mkdtemp(prefix="tenure-pytest-"))
         self._watched: Watched | None = None
-        self._dull: set[str] = set()  # lines that only fill caches
+        self._dull: set[Birthplace] = set()  # those that only fill caches
         self._before: Amounts | None = None
         self._wide: Amounts = {}  # what fixtures of wider scopes made since the test began
         self._parts: list[Window] = []  # of the test's time, without the set-up of such fixtures
@@ -82,8 +87,8 @@ class TestWatch:
     # The tests
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """A mark that says nothing sensible is told before anything runs."""
-        for item in items:
+        """A mark that says nothing sensible is told before anything runs; in a process of xdist's, its test fails."""
+        for item in () if hasattr(self._config, "workerinput") else items:
             of(item)
 
     @pytest.hookimpl(wrapper=True)
@@ -147,7 +152,10 @@ class TestWatch:
         parts, self._wide = self._parts, {}
         if watched is None or self._before is None:
             return None
-        limits = of(item)
+        try:
+            limits = of(item)
+        except pytest.UsageError as error:
+            return verdicts.Verdict(str(error), 0, ())
         watched.meter.close(parts[-1])
         after = watched.alive()
         verdict = None
@@ -188,7 +196,7 @@ class TestWatch:
     def _is_worth_a_look(self, more: Amounts, limits: Limits) -> bool:
         if limits.leaked is not None:
             return sum(nbytes for _, nbytes in more.values()) > limits.leaked
-        return any(innermost(place) not in self._dull for place in more)
+        return any(place not in self._dull for place in more)
 
     def _too_high(self, watched: Watched, name: str, parts: list[Window], limits: Limits) -> verdicts.Verdict | None:
         watched.meter.read()
