@@ -197,7 +197,7 @@ def test_who_leases_it_himself_is_told_so_at_once(store, framework):
     store["w"] = make(framework, [1.0])
     with (
         store.lease("w"),
-        pytest.raises(tenure.StoreError, match="in use and was not deleted\n  leased: .*test_memory"),
+        pytest.raises(tenure.StoreError, match="leased: .*test_memory.py:\\d+.*\n  fix: .* end the lease first"),
     ):
         store.delete("w", wait=math.inf)
     store.delete("w", wait=math.inf)

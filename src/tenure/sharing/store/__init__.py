@@ -251,11 +251,14 @@ def conflict(backend: Backend, name: str, expect: int, entry: Entry | None) -> S
     return kind(f"{_told(backend)} {name!r} {wanted}, but {now}; nothing was changed. Read it again, and retry")
 
 
-def leased(backend: Backend, name: str, holders: list[Doer]) -> StoreError:
-    """The error for deleting what somebody uses: by whom."""
+def leased(backend: Backend, name: str, holders: list[Doer], *, mine: bool = False) -> StoreError:
+    """The error for deleting what somebody uses: by whom. `mine` says that the one who deletes would wait for himself."""
     lines = [f"{_told(backend)} {name!r} is in use and was not deleted"]
     lines += [f"  leased: {holder}" for holder in holders]
-    lines.append(f"  fix:    release those leases, or wait for them: store.delete({name!r}, wait=seconds)")
+    if mine:
+        lines.append("  fix:    end the lease first: it is this thread's own, which would wait for itself")
+    else:
+        lines.append(f"  fix:    release those leases, or wait for them: store.delete({name!r}, wait=seconds)")
     return StoreError("\n".join(lines))
 
 

@@ -127,7 +127,7 @@ class MemoryStore:
                 left = until - time.monotonic()
                 mine = any(thread == threading.get_ident() for _, thread in leases)
                 if leases and (left <= 0 or mine):  # who waits for himself, waits for ever
-                    raise store.leased(self, name, [holder for holder, _ in leases])
+                    raise store.leased(self, name, [holder for holder, _ in leases], mine=mine)
                 if not leases:
                     break
                 room.changed.wait(min(left, threading.TIMEOUT_MAX))
