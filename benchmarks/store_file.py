@@ -137,8 +137,7 @@ def main() -> None:
     text = f"""# What a store in files costs
 
 torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} processors, load
-{load:.1f} while this ran (one of these two is ours; wall times are as noisy as that). Made by
-`python benchmarks/store_file.py`.
+{load:.1f} while this ran: the more of it is others', the noisier. Made by `python benchmarks/store_file.py`.
 
 ## Putting {PUT >> 20} MiB, against `safetensors.torch.save_file` into the same folder
 

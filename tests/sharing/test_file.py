@@ -128,6 +128,25 @@ def test_delete_says_whether_another_process_maps_it(store, url, np):
     assert store.delete("w").freed_bytes == 80
 
 
+def test_reading_takes_no_memory_before_it_is_touched(store, url, np):
+    store["small"], store["large"] = np.ones(1), np.ones(8 << 20)
+    program = f"""
+import tenure
+def resident():
+    return next(int(line.split()[1]) for line in open("/proc/self/smaps_rollup") if line.startswith("Rss:"))
+store = tenure.Store({url!r})
+store["small"].sum()
+before = resident()
+large = store["large"]
+read = resident() - before
+assert large.sum() == 8 << 20
+print(read, resident() - before)
+"""
+    read, touched = map(int, subprocess.check_output([sys.executable, "-c", program], text=True).split())
+    assert read < 1024  # KiB
+    assert touched >= 64 << 10
+
+
 def test_reading_keeps_no_file_open(store, np):
     before = len(os.listdir("/proc/self/fd"))
     store["w"] = np.ones(10)
