@@ -30,7 +30,7 @@ class Run:
             *words,
         ]
         self.done = subprocess.run(
-            command, capture_output=True, text=True, timeout=250, check=False, cwd=folder, env=os.environ | QUIET
+            command, capture_output=True, text=True, timeout=280, check=False, cwd=folder, env=os.environ | QUIET
         )
         self.output = self.done.stdout
         self.tests = {}

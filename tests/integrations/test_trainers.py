@@ -80,7 +80,7 @@ def test_lightning(of_torch):
     rows = list(csv.DictReader(io.StringIO(run["logs"][0])))
     assert [int(row["step"]) for row in rows] == [2, 4, 6, 8, 10, 12, 14, 16]
     assert all(float(row["tenure/peak_bytes"]) >= float(row["tenure/bytes"]) > 0 for row in rows)
-    assert {float(row["tenure/growth_per_step"]) for row in rows[2:]} == {0.0}
+    assert all(abs(float(row["tenure/growth_per_step"])) < 256 for row in rows[2:])
 
 
 def test_keras(of_keras):
