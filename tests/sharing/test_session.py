@@ -371,6 +371,19 @@ def test_runs_inside_runs_and_submits_inside_submits():
         assert future.result() == 128
 
 
+def test_a_run_that_is_going_on_is_not_torn_by_a_cancelling_close():
+    def work():
+        session.close(cancel=True)
+        with pytest.raises(tenure.SessionClosed):
+            session.submit(add, 1)  # would have to wait, and what waits is cancelled
+        return session.run(add, 1, 1)
+
+    session = tenure.Session()
+    assert session.submit(work).result(30) == 2
+    with pytest.raises(tenure.SessionClosed):
+        session.run(add, 1)
+
+
 def test_the_context_is_the_submitters(torch):
     store = tenure.Store("memory:")
     with tenure.Session() as session, tenure.variable_scope("model", store=store):

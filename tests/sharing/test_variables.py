@@ -563,7 +563,7 @@ ON_A_CLUSTER = """
     import ray, torch
     import tenure
 
-    ray.init(num_cpus=1, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    ray.init("local", num_cpus=1, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     with tenure.variable_scope("m", store="ray:variables"):
         w = tenure.variable("w", (2, 2), "normal", framework="torch")
     with tenure.variable_scope("m", reuse=True, store="ray:variables"):

@@ -122,7 +122,7 @@ class Session(_Door):
         self._entered = False
         session_process.watch(self._core)
         # A session that nobody holds any more is closed; in a thread, for destructors run anywhere.
-        weakref.finalize(self, _in_thread, _abandon, self._core).atexit = False
+        weakref.finalize(self, _abandon, self._core).atexit = False
 
     @property
     def closed(self) -> bool:
@@ -265,7 +265,8 @@ def _left(site: Site | None, error: BaseException | None) -> Closing:
 
 
 def _abandon(core: Core) -> None:
-    core.close(Closing(None, "nobody held it any more"), cancel=False)
+    if not core.ended.done():
+        _in_thread(lambda: core.close(Closing(None, "nobody held it any more"), cancel=False))
 
 
 def _in_thread(function: Callable[..., None], *args: Any) -> None:

@@ -56,21 +56,20 @@ class Core:
 
     # ---------------------------------------------------------------- runs
 
-    def check(self, what: str, lease: int | None, used: Site | None = None) -> None:
-        """Raise `SessionClosed` unless this caller may still run something. The lock is held."""
+    def check(self, what: str, lease: int | None, *, queues: bool = True) -> None:
+        """Raise `SessionClosed` unless this caller may still run something, or let it wait. The lock is held."""
         closing = self.closing
         if lease is not None and lease not in self.leases and closing is None:
             closing = Closing(None, "this lease was released")
-        elif closing is None or (lease in self.leases) or (self._is_inside() and not self.cancels):
+        elif closing is None or (lease in self.leases) or (self._is_inside() and not (queues and self.cancels)):
             return
-        used = used or sites.here()
-        raise session_told.late(self.name, self.opened, closing, what, used, tuple(self.leases.values()))
+        raise session_told.late(self.name, self.opened, closing, what, sites.here(), tuple(self.leases.values()))
 
     @contextmanager
     def running(self, what: str, lease: int | None) -> Iterator[None]:
         """While something runs in this thread or task."""
         with self._lock:
-            self.check(what, lease)
+            self.check(what, lease, queues=False)
             self._begin()
         thread = threading.get_ident()
         token, run = self._enter()
