@@ -145,8 +145,9 @@ def _piles_up(leak: Leak) -> bool:
         return False
     if links[at].kind in ("cache", "entry", "key"):
         return leak.count >= _ENTRIES
-    # A list that was made whole, once, is a table; one that is added to grows.
-    return links[at].kind != "item" or any(store.how in ("add", "augment", "hook") for store in leak.stores)
+    # A list that was made whole, or filled when its module was imported, is a table; one that functions add to grows.
+    adding = [store for store in leak.stores if store.how in ("add", "augment", "hook") and store.function]
+    return links[at].kind != "item" or bool(adding)
 
 
 def _kept(leak: Leak) -> Finding:

@@ -91,6 +91,13 @@ class TestWatch:
         for item in () if hasattr(self._config, "workerinput") else items:
             of(item)
 
+    def pytest_runtest_logstart(self) -> None:
+        """Before the first test: what its module made when it was imported is not the test's."""
+        if not self.totals.tests and self._watched is not None:
+            self._before = self._watched.alive()
+            self._watched.meter.drop(self._parts.pop())
+            self._parts = [self._watched.meter.open()]
+
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
         """What a fixture of a wider scope makes is not the test's that is the first to need it."""
