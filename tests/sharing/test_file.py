@@ -332,6 +332,42 @@ def test_a_damaged_file_is_named_and_the_others_are_read(store, np, tmp_path):
     assert "unlink" not in store
 
 
+def test_an_index_cannot_point_out_of_its_folder(store, np, tmp_path):
+    store["w"] = np.ones(1)
+    (file,) = files(store)
+    os.rename(store._backend.tensors / file, tmp_path / "precious")
+    with store._backend.index.writing() as connection:
+        connection.execute("UPDATE entries SET file = '../../precious'")
+    with pytest.raises(tenure.StoreError, match="is damaged"):
+        store["w"]
+    store.delete("w")
+    assert (tmp_path / "precious").exists()
+
+
+def test_too_many_open_files_is_no_damage(store, np):
+    store["w"] = np.arange(3)
+    assert store["w"].sum() == 3
+
+    def body():
+        opened = []
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        mine = store["w"].sum().item()
+        with contextlib.suppress(OSError):
+            while True:
+                opened.append(os.open("/dev/null", os.O_RDONLY))
+        try:
+            store["w"]
+        except tenure.StoreError as error:
+            told = str(error)
+        for fd in opened:
+            os.close(fd)
+        return [mine, told, store["w"].sum().item()]
+
+    before, told, after = in_child(body)
+    assert (before, after) == (3, 3)
+    assert "'w' cannot be read now: Too many open files" in told
+
+
 def test_gc_takes_what_nobody_needs_and_nothing_else(store, np):
     tensors, users = store._backend.tensors, store._backend.users
     store["w"] = np.ones(1)  # so that it is present

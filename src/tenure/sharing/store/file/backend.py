@@ -30,6 +30,7 @@ from tenure.sharing.store.file.index import Row
 from tenure.sharing.store.file.presence import Presence, alive
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # of files or maps, which says nothing of the store
 _POLL = 0.02  # seconds between two looks for leases that have ended
 
 
@@ -185,6 +186,8 @@ class FileStore:
             except entries.Damaged as damage:
                 raise self._damaged(row, str(damage)) from None
             except OSError as error:
+                if error.errno in _SHORT:
+                    raise StoreError(f"{self.url}: {row.name!r} cannot be read now: {error.strerror}") from error
                 raise self._damaged(row, f"it cannot be read, {error.strerror}") from error
             else:
                 made = exchange.made(like or row.framework, data, row.dtype, row.shape)
@@ -208,9 +211,8 @@ class FileStore:
                 with self._writing() as connection:
                     me = self._presence
                     if me is None or me.process != os.getpid():
-                        clearing.dead(
-                            self.folder, connection, remove=True
-                        )  # whoever comes clears up after those who were killed
+                        # Whoever comes clears up after those who were killed.
+                        clearing.dead(self.folder, connection, remove=True)
                         me = self._presence = Presence(self.users)
             except OSError as error:
                 raise self._trouble("", 0, error) from error

@@ -254,6 +254,7 @@ def last_version(connection: sqlite3.Connection, name: str) -> int:
 
 def _row(found: tuple[Any, ...]) -> Row:
     name, version, file, framework, dtype, shape, nbytes, start, checksum, put = found
+    file = file.replace("/", "_")  # whatever an index says, nothing outside of its folder is read or removed
     sizes = tuple(json.loads(shape))
     return Row(name, version, file, framework, dtype, sizes, nbytes, start, checksum, unpacked(put))
 
