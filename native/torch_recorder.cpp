@@ -76,6 +76,7 @@ struct Self {
     uint8_t cause = 0;
     uint32_t generation = 0;
     std::vector<uint16_t> nodes;  // the nodes around it: backward can run inside backward
+    struct { bool on; int depth; uint16_t op; uint32_t stack; } whole = {};  // what was before an operation as a whole
 
     // What was looked up lately.
     struct { const char *asked; const char *kept; uint16_t number; } names[256] = {};
@@ -310,6 +311,8 @@ void on_end(const at::RecordFunction &, at::ObserverContext *) {
         self->nodes.pop_back();
     }
 }
+
+#include "torch_whole.h"
 
 // ---------------------------------------------------------------- reading
 

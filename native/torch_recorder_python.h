@@ -34,6 +34,7 @@ PyObject *py_start(PyObject *, PyObject *stacks) {
 
 PyObject *py_stop(PyObject *, PyObject *) {
     if (active.exchange(false)) {
+        end_whole();
         at::removeCallback(handle);
         if (before_delete) c10::SetCPUAllocator(before, 200);
     }
@@ -186,17 +187,55 @@ PyObject *py_kind(PyObject *, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-// gradients(addresses of TensorImpls): what their gradients lie on is a gradient.
-PyObject *py_gradients(PyObject *, PyObject *list) {
-    if (!PyList_Check(list)) return PyErr_Format(PyExc_TypeError, "a list is needed");
+template <class With>
+bool each_address(PyObject *list, With with) {
+    if (!PyList_Check(list)) return PyErr_SetString(PyExc_TypeError, "a list is needed"), false;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
         auto *impl = reinterpret_cast<c10::TensorImpl *>(PyLong_AsUnsignedLongLong(PyList_GET_ITEM(list, i)));
-        if (!impl) return nullptr;
+        if (!impl) return false;
+        with(impl);
+    }
+    return true;
+}
+
+// gradients(addresses of TensorImpls): what their gradients lie on is a gradient.
+PyObject *py_gradients(PyObject *, PyObject *list) {
+    bool right = each_address(list, [](c10::TensorImpl *impl) {
         c10::StorageImpl *storage = nullptr;
         const at::Tensor &gradient = impl->grad();
         void *where = gradient.defined() ? address(gradient, storage) : nullptr;
         if (where) tell(here(), ticks(), kKind, where, kGradient, 0, 0, 0);
+    });
+    if (!right) return nullptr;
+    Py_RETURN_NONE;
+}
+
+// begin_whole(name): what this thread does from now on is one operation.
+PyObject *py_begin_whole(PyObject *, PyObject *name) {
+    const char *text = PyUnicode_AsUTF8(name);
+    if (!text) return nullptr;
+    begin_whole(text);
+    Py_RETURN_NONE;
+}
+
+// end_whole(parameters, state): it is done, and took these TensorImpls and the gradients of the first; None if it only ends.
+PyObject *py_end_whole(PyObject *, PyObject *args) {
+    PyObject *parameters, *state;
+    if (!PyArg_ParseTuple(args, "OO", &parameters, &state)) return nullptr;
+    Self *self = here();
+    bool right = true;
+    if (self && self->whole.on && parameters != Py_None) {
+        uint64_t time = ticks();
+        auto take = [&](c10::TensorImpl *impl) {
+            taken(self, time, at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(impl)));
+        };
+        right = each_address(parameters, [&](c10::TensorImpl *impl) {
+            take(impl);
+            if (const at::Tensor &gradient = impl->grad(); gradient.defined()) taken(self, time, gradient);
+        }) && each_address(state, take);
     }
+    end_whole();
+    if (!right) return nullptr;
     Py_RETURN_NONE;
 }
 
@@ -301,6 +340,8 @@ PyMethodDef methods[] = {
     {"cause", py_cause, METH_O, "cause(number): why this thread ends what it ends; the cause before"},
     {"kind", py_kind, METH_VARARGS, "kind(address, number): what the bytes there are"},
     {"gradients", py_gradients, METH_O, "gradients(addresses of TensorImpls): mark their gradients"},
+    {"begin_whole", py_begin_whole, METH_O, "begin_whole(name): what this thread does from now on is one operation"},
+    {"end_whole", py_end_whole, METH_VARARGS, "end_whole(parameters, state): it is done, and took these"},
     {"seed", py_seed, METH_O, "seed(address of a TensorImpl): it was there before"},
     {"counts", py_counts, METH_NOARGS, "counts(): births, uses, ends, bytes alive on the host"},
     {"on_failure", py_on_failure, METH_O, "on_failure(function): called with the bytes of an allocation that fails"},

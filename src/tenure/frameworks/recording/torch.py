@@ -165,7 +165,7 @@ class Native:
         for tensor in ADAPTER.live():
             if not is_symbolic(tensor) and tensor.device.type == "cpu":
                 self._core.seed(tensor._cdata)
-        self._steps = torch_steps.Steps(sink, self._core.kind, self._core.gradients)
+        self._steps = torch_steps.Steps(sink, self._core.kind, self._core)
         if torch.version.cuda:
             torch.cuda._lazy_call(self._start_cuda)  # now, or when CUDA is first used
 
