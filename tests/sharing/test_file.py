@@ -602,7 +602,7 @@ def test_nothing_is_lost_when_the_parent_goes_first(store, np):
         try:
             assert store["w"].sum() == 3
             os.write(told[1], b"x")
-            for number in range(5):
+            for number in range(3):
                 os.read(go[0], 1)
                 assert store.put("w", np.full(3, number)) == number + 2
                 os.write(told[1], b"x")
@@ -611,7 +611,7 @@ def test_nothing_is_lost_when_the_parent_goes_first(store, np):
             os._exit(code)
     os.read(told[0], 1)
     store.close()
-    for number in range(5):
+    for number in range(3):
         os.write(go[1], b"x")
         assert os.read(told[0], 1) == b"x"
         program = f"import tenure; print(tenure.Store({store.url!r}).read('w'))"
