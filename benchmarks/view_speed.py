@@ -27,7 +27,7 @@ from tenure.views.html import page as pages
 
 HERE = Path(__file__).parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
-TURNS = 5
+TURNS = 3
 LIMITS = {100_000: 2.0, 1_000_000: 5.0}
 CHART = "echarts.getInstanceByDom(document.getElementById('chart'))"
 # From the key to what it brings, as drawn.
@@ -71,7 +71,7 @@ def opened(browser: Browser, path: Path, *, actions: bool = False) -> tuple[floa
     took = {}
     for name, key in ACTIONS.items() if actions else ():
         page.evaluate(PRESS, key)
-        took[name] = statistics.median(page.evaluate(PRESS, key) for _ in range(3))
+        took[name] = statistics.median(page.evaluate(PRESS, key) for _ in range(2))
     page.close()
     return clock, told["TaskDuration"], took
 

@@ -64,7 +64,7 @@ def timeline(scan: Scan, since: int | None = None, until: int | None = None, par
     narrow = (begin, end) != (first, last)
     devices = [at for at, (most, _, _) in enumerate(scan.peaks()) if most]
     state = _near(scan, begin, end) if narrow else scan.state
-    moments = _moments(scan, state, devices, begin, end, max(60, parts // max(len(devices), 1)))
+    moments = _moments(scan, state, devices, begin, end, max(24, parts // max(len(devices), 1)))
     drawing = _Drawing(scan, devices, moments)
     for lives in _lives(scan, begin, end):
         drawing.add(lives)
@@ -195,7 +195,7 @@ class _Drawing:
         sizes = scan.sites()
         births = sizes["births"].to_pylist()
         ordered = sorted(range(len(births)), key=lambda at: -sizes["bytes"][at].as_py())
-        top = ordered[: max(60, _ROWS // max(len(devices), 1))]
+        top = ordered[: max(20, _ROWS // max(len(devices), 1))]
         self._sites, self.sites = self._rows(top, len(scan.words("site")))
         self._kinds, self.kinds = self._rows(range(len(scan.words("kind"))), len(scan.words("kind")))
         scopes = len(scan.words("scope"))

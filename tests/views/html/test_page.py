@@ -255,3 +255,28 @@ def test_the_page_needs_nothing_but_itself(html):
     assert html.stat().st_size < 2_500_000
     told = json.loads(re.search(r'application/json">(.*?)</script>', text, re.DOTALL)[1])
     assert told.keys() == {"trace"}
+
+
+def test_ranks_and_devices_can_be_told_apart(opened, tmp_path):
+    import sys
+    from pathlib import Path
+
+    import tenure
+
+    sys.path[:0] = [str(Path(__file__).parents[2] / "trace"), str(Path(__file__).parents[3] / "benchmarks")]
+    from made_traces import make
+    from replicate import split
+
+    make(tmp_path / "one", count=600)
+    split(tmp_path / "one", tmp_path / "ranks", 3)
+    trace = tenure.load(tmp_path / "ranks")
+    trace.to_html(tmp_path / "ranks.html")
+    page = opened(tmp_path / "ranks.html")
+    names = "(one) => one.name"
+    page.locator("#stack button[data-name=rank]").click()
+    assert set(page.evaluate(f"{CHART}.getOption().series.map({names})")) == {"rank 0", "rank 1", "rank 2"}
+    page.locator("#stack button[data-name=device]").click()
+    assert set(page.evaluate(f"{CHART}.getOption().series.map({names})")) == set(trace.scanned.words("device"))
+    for device in trace.scanned.words("device"):
+        page.locator("#device").select_option(label=device)
+        near(page.locator(".facts b").first.inner_text(), trace.peak(device).bytes)
