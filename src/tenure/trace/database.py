@@ -18,6 +18,7 @@ from tenure.trace.streams import Stream, read_schema
 _SETTINGS = (
     "timezone='UTC'",
     "python_enable_replacements=false",
+    "enable_progress_bar=false",  # which goes to standard output, into the answer
     "disabled_optimizers='join_order,build_side_probe_side'",
 )
 
