@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from tenure.sharing.store.file import maps
 ENDING = ".safetensors"
 PART = ".part"  # not yet whole
 _ALIGNED = 64
+_MANY = 4 << 20  # bytes: a thread is worth its start
+_AT_ONCE = 64 << 20  # bytes in one call: between two of them a signal is answered
 _LONGEST = 100 << 20  # of a header, in safetensors itself
 _OURS = re.compile(r"\.v\d+-[0-9a-f]{12}\.safetensors$")
 _FORMATS = {"torch": "pt", "tensorflow": "tf", "jax": "flax", "numpy": "np"}
@@ -63,15 +66,11 @@ def writer(file: str) -> str:
 def written(path: Path, name: str, host: Host, by: Doer, *, durable: bool) -> Draft:
     """Write a tensor to a new file; with `durable` also through to the disk. Raises OSError, and leaves no file then."""
     head = _header(name, host, by)
-    checksum = Sum()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         try:
             _write(fd, memoryview(head))
-            for start in range(0, host.data.nbytes, BLOCK):
-                block = host.data[start : start + BLOCK]
-                _write(fd, block)
-                checksum.add(block)  # right after: the kernel's copying has just brought it into the cache
+            checksum = _written(fd, host.data)
             if durable:
                 os.fsync(fd)
         finally:
@@ -80,7 +79,25 @@ def written(path: Path, name: str, host: Host, by: Doer, *, durable: bool) -> Dr
         with contextlib.suppress(OSError):
             path.unlink()
         raise
-    return Draft(path, len(head), str(checksum))
+    return Draft(path, len(head), checksum)
+
+
+def _written(fd: int, data: memoryview) -> str:
+    """Write these bytes; their checksum, which another processor takes meanwhile where there are many."""
+    if data.nbytes < _MANY:
+        _write(fd, data)
+        return _sum(data)
+    with ThreadPoolExecutor(1, "tenure-sum") as pool:
+        checksum = pool.submit(_sum, data)
+        _write(fd, data)
+        return checksum.result()
+
+
+def _sum(data: memoryview) -> str:
+    found = Sum()
+    for start in range(0, data.nbytes, BLOCK):
+        found.add(data[start : start + BLOCK])
+    return str(found)
 
 
 def _header(name: str, host: Host, by: Doer) -> bytes:
@@ -101,8 +118,8 @@ def _key(name: str) -> str:
 
 
 def _write(fd: int, part: memoryview) -> None:
-    while (done := os.write(fd, part)) < part.nbytes:
-        part = part[done:]
+    while part.nbytes:
+        part = part[os.write(fd, part[:_AT_ONCE]) :]
 
 
 def mapped(path: Path, name: str, dtype: str, shape: tuple[int, ...], start: int) -> memoryview:
@@ -150,8 +167,5 @@ def size(dtype: str, shape: tuple[int, ...]) -> int:
 
 def verified(data: memoryview, checksum: str) -> None:
     """Read all bytes. Raises Damaged if they are not those that were written."""
-    found = Sum()
-    for start in range(0, data.nbytes, BLOCK):
-        found.add(data[start : start + BLOCK])
-    if str(found) != checksum:
+    if _sum(data) != checksum:
         raise Damaged("its bytes are not those that were put (the checksum differs)")
