@@ -6,7 +6,7 @@ STAMP := .venv/.ready
 export TF_CPP_MIN_LOG_LEVEL = 3
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help setup browser demo test soak lint bench clean
+.PHONY: help setup browser demo test soak lint bench docs clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml
 # The page is tested in a real browser. Where it cannot be installed those tests skip, unless TENURE_TEST_BROWSER is set.
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -n)
 browser:
-	@command -v chromium chromium-browser google-chrome >/dev/null || { command -v apt-get >/dev/null && $(ROOT) true 2>/dev/null \
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { command -v apt-get >/dev/null && $(ROOT) true 2>/dev/null \
 	&& $(ROOT) apt-get update -qq && $(ROOT) apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; } \
 	|| echo "no Chromium, and none could be installed"
 
@@ -52,5 +52,9 @@ bench: $(STAMP) ## Measure what a scope and a trace cost; writes benchmarks/*.md
 	$(BIN)/python benchmarks/trace_cost.py
 	$(BIN)/python benchmarks/trace_cost_jax_tensorflow.py
 
+docs: $(STAMP) ## Build the documentation into site/; what is broken in it fails
+	$(BIN)/mkdocs build --quiet --strict
+	@echo "site/index.html"
+
 clean: ## Remove what was made
-	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .demo
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .demo site

@@ -130,7 +130,7 @@ def write(rows: list, load: float, version: str) -> None:
         f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, Chromium {version}, {platform.machine()}, two cores. Others kept {load:.1f} processors",
         "busy when it began: where that is near zero, the seconds are the page's own; else it had to share them.",
         "",
-        "| buffers | made: seconds | processor | memory, MiB | page, MB | opened: median s | best | worst | of its processor | bare page, s | limit |",
+        "| buffers | made: seconds | processor | memory, MiB | page, MB | opened: median s | best | worst | processor of its main thread, s | bare page, s | limit |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for buffers, (clock, processor, memory), size, turns, limit in rows:
