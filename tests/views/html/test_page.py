@@ -123,6 +123,13 @@ def test_a_line_shows_its_lives_its_stack_and_its_holders(opened, html, trace, m
     assert "trainer.step(x, x)" in page.locator("#detail .stack details").nth(1).inner_text()
     assert page.locator("#detail .holder li.suspect .code").first.inner_text() == ".history"
     assert "training.py" in page.locator("#detail .where", has_text="The largest was last used").inner_text()
+    # A click on the path shows where the link is.
+    root = page.locator("#detail .holder").first.locator("li").first
+    assert not root.locator("pre").is_visible()
+    root.locator("summary").click()
+    assert root.locator("pre").is_visible()
+    line = root.locator("pre .at").inner_text()
+    assert "trainer = Trainer()" in line or "def step(self" in line
 
 
 def test_search_narrows_and_opens(opened, html, made):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tenure.model import Holder, Site
+from tenure.model import Holder, Link, Site
 
 _LONGEST = 300
 _AROUND = 3  # lines of source before and after
@@ -60,10 +60,18 @@ def frames(stack: Sequence[Site]) -> list[dict[str, Any]]:
     return [frame(site) for site in stack[:_FRAMES]]
 
 
+def _link(link: Link) -> dict[str, Any]:
+    told: dict[str, Any] = {"text": shown(link.text), "kind": shown(link.kind, 40)}
+    if link.site is not None:
+        told |= {
+            "site": shown(link.site.short),
+            "line": link.site.line,
+            "source": excerpt(link.site.file, link.site.line),
+        }
+    return told
+
+
 def holder(found: Holder, suspect: int | None, label: str) -> dict[str, Any]:
     """A holder's path; the suspect is the link that should not be."""
-    links = [
-        {"text": shown(link.text), "kind": shown(link.kind, 40), "site": link.site and shown(link.site.short)}
-        for link in found.links[:64]
-    ]
+    links = [_link(link) for link in found.links[:64]]
     return {"kind": shown(found.kind, 40), "label": label, "links": links, "suspect": suspect}
