@@ -14,7 +14,7 @@ from pathlib import Path
 
 PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 SUITES = {
-    "torch: training steps of a small network, about 25 ms each": """
+    "torch: training of a small network, about 10 ms each": """
         import pytest
         import torch
 
@@ -28,7 +28,7 @@ SUITES = {
             model = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 8))
             optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
             losses = []
-            for _ in range(12):
+            for _ in range(5):
                 loss = torch.nn.functional.cross_entropy(model(data[0]), data[1])
                 optimizer.zero_grad()
                 loss.backward()
@@ -45,7 +45,7 @@ SUITES = {
             x = torch.full((1000,), float(seed))
             assert (x + 1).sum().item() == 1000 * (seed + 1)
         """,
-    "JAX: gradients of a compiled function, about 10 ms each": """
+    "JAX: gradients of a compiled function, about 5 ms each": """
         import jax
         import jax.numpy as jnp
         import pytest
@@ -57,13 +57,13 @@ SUITES = {
             key = jax.random.key(seed)
             w, x = jax.random.normal(key, (64, 64)), jax.random.normal(key, (256, 64))
             values = []
-            for _ in range(12):
+            for _ in range(5):
                 value, slope = loss(w, x)
                 w = w - 0.1 * slope
                 values.append(float(value))
             assert values[-1] < values[0]
         """,
-    "TensorFlow: gradients of a compiled function, about 25 ms each": """
+    "TensorFlow: gradients of a compiled function, about 10 ms each": """
         import pytest
         import tensorflow as tf
 
@@ -78,7 +78,7 @@ SUITES = {
         def test_falls(seed):
             w, x = tf.random.normal((64, 64), seed=seed), tf.random.normal((256, 64), seed=seed)
             values = []
-            for _ in range(12):
+            for _ in range(5):
                 value, slope = loss(w, x)
                 w = w - 0.1 * slope
                 values.append(float(value))
