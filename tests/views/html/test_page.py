@@ -74,9 +74,9 @@ def test_a_moment_tells_what_was_alive(opened, html, trace):
     page.until("document.querySelector('#detail h2').textContent.startsWith('Alive')")
     near(page.locator(".facts b").first.inner_text(), peak.bytes)
     told = rows(page, "#alive")
-    by_line = {re.match(r"training.py:(\d+)", row[4])[1]: row for row in told}
+    by_line = {row[4].split()[0]: row for row in told}
     for site in peak.sites[:8]:
-        row = by_line[str(site.line)]
+        row = by_line["place" if site.file is None else f"training.py:{site.line}"]  # or `place unknown`
         near(row[0], site.bytes)
         assert int(row[2].replace(",", "")) == site.count
     assert "predicted = self.model(x)" in told[0][4]
@@ -152,6 +152,14 @@ def changed(found):
     return {change.name: change.bytes for change in (*found.new, *found.gone, *found.grown, *found.shrunk)}
 
 
+def expected_of(shown, expected):
+    """The change of the line that the page shows so."""
+    place = shown.split(" in ")[0].split("\n")[0]
+    if place == "place unknown":
+        return expected["unknown"]
+    return next(change for name, change in expected.items() if f"{place} " in name)
+
+
 def test_two_moments_differ_as_the_analysis_says(opened, html, trace):
     page = opened(html)
     every = moments(page)
@@ -166,8 +174,7 @@ def test_two_moments_differ_as_the_analysis_says(opened, html, trace):
     told = rows(page, "#differences")
     assert len(told) == len(expected)
     for row in told:
-        name, change = next((name, change) for name, change in expected.items() if row[5].split(" in ")[0] in name)
-        near(row[0], change)
+        near(row[0], expected_of(row[5], expected))
     page.keyboard.press("Escape")
     page.wait_for_selector("#alive")
 
@@ -183,8 +190,7 @@ def test_two_traces_differ_as_the_analysis_says(opened, shorter, trace, tmp_path
     told = rows(page, "#differences")
     assert len(told) == len(expected)
     for row in told:
-        place = row[5].split(" in ")[0].split("\n")[0]
-        near(row[0], next(change for name, change in expected.items() if place + " " in name))
+        near(row[0], expected_of(row[5], expected))
     page.locator("#when").select_option("end")
     assert "short at" in page.locator("#detail .facts").inner_text()
     assert any("(other)" in name for name in page.evaluate(f"{CHART}.getOption().series.map((one) => one.name)"))
@@ -234,6 +240,22 @@ def test_everything_can_be_done_by_keys(opened, html):
     assert not page.locator("#keys").is_visible()
     page.go_back()
     assert page.url.endswith(f"#at={at}")
+
+
+def test_source_that_was_changed_since_is_noted(opened, tmp_path):
+    import subprocess
+    import sys
+
+    import tenure
+
+    (tmp_path / "made.py").write_text("import torch\nx = torch.ones(9)\n")
+    words = [sys.executable, "-m", "tenure", "run", "--quiet", "-o", str(tmp_path / "trace"), str(tmp_path / "made.py")]
+    subprocess.run(words, check=True)
+    tenure.load(tmp_path / "trace").to_html(tmp_path / "same.html")
+    assert not opened(tmp_path / "same.html").locator("#notes").is_visible()
+    (tmp_path / "made.py").write_text("\nimport torch\nx = torch.ones(9)\n")
+    tenure.load(tmp_path / "trace").to_html(tmp_path / "changed.html")
+    assert "made.py was changed since" in opened(tmp_path / "changed.html").locator("#notes").inner_text()
 
 
 def test_addresses_that_lead_nowhere_show_something(opened, html):

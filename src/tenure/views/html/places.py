@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from tenure.views.html.texts import shown
 _BORN = ("op", "shape", "dtype", "stack")
 _LATER = ("cause", "site", "last_op", "last_site")
 _HOLDERS = 4
+_ANY = re.compile(r"\d+")
 
 
 def sites(scan: Scan, sample: Any, order: dict[int, int], held: dict[tuple[str, int], list[Any]]) -> list[Any]:
@@ -90,12 +92,12 @@ def _about(born: dict[str, Any], later: dict[str, Any], *, ended: bool, word: st
 def holders(leaks: Iterable[Leak], suspects: Iterable[Suspect]) -> dict[tuple[str, int], list[Any]]:
     """Who held what was made at a line. Leaks say which link is the suspect; others were only seen to grow."""
     found: dict[tuple[str, int], list[Any]] = {}
-    seen: set[tuple[tuple[str, int], Holder]] = set()
+    seen: set[tuple[tuple[str, int], str]] = set()
 
     def add(born: Sequence[Site], holder: Holder, suspect: int | None, label: str) -> None:
-        key = (born[0].file, born[0].line)
-        if (key, holder) not in seen:
-            seen.add((key, holder))
+        key, way = (born[0].file, born[0].line), _ANY.sub("#", str(holder))  # the same list holds each at its own place
+        if (key, way) not in seen:
+            seen.add((key, way))
             found.setdefault(key, []).append(texts.holder(holder, suspect, label))
 
     for leak in leaks:

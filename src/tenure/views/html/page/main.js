@@ -28,8 +28,10 @@ const head = () => {
   const { about } = trace;
   document.title = `tenure: ${about.path}`;
   const parts = [about.frameworks.join(", "), about.processes > 1 ? plural(about.processes, "process", "processes") : "", `${about.seconds.toFixed(2)} s`, plural(about.steps, "step"), plural(about.buffers, "buffer"),
-    about.left.count ? `${bytes(about.left.bytes)} left at the end` : "", ...about.notes].filter(Boolean);
+    about.left.count ? `${bytes(about.left.bytes)} left at the end` : ""].filter(Boolean);
   get("run").replaceChildren(el("b", {}, file(about.command || about.path)), `  ${parts.join(" · ")}`);
+  get("notes").replaceChildren(...about.notes.map((note) => el("li", {}, note)));
+  get("notes").classList.toggle("hidden", !about.notes.length);
   get("run").title = [about.path, about.command, ...parts].join("\n");
 };
 
