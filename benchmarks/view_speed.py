@@ -27,7 +27,7 @@ from tenure.views.html import page as pages
 
 HERE = Path(__file__).parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
-TURNS = 3
+TURNS = 5
 LIMITS = {100_000: 2.0, 1_000_000: 5.0}
 CHART = "echarts.getInstanceByDom(document.getElementById('chart'))"
 # From the key to what it brings, as drawn.
