@@ -32,6 +32,7 @@ from tenure.trace import autostart
 from tenure.trace.recorder import Recorder
 
 ROUNDS, STEPS = (int(sys.argv[at]) if len(sys.argv) > at else default for at, default in ((1, 9), (2, 20)))
+WARM = 10
 SCRATCH = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
 
 
@@ -133,7 +134,8 @@ def measure(kind: str, model, batch, device: str) -> tuple[float, float]:
 
     def with_tool() -> float:
         with TOOLS[kind]():
-            train(model, optimizer, batch)  # what a tool does once, at its start, is not the step's cost
+            for _ in range(WARM):  # what a tool does once, at its start, is not the step's cost
+                train(model, optimizer, batch)
             return steps(inside=True)
 
     steps(inside=False), with_tool()

@@ -144,6 +144,8 @@ class Rows:
                 life.told = life.uses
                 what = self._whats.number(("", "", None, "", "", life.kind, "", ""))
                 rows.extend((_USE, life.last_use, buffer, _NONE, _NONE, 0, 0, what, 0, *self._last(life)))
+        if not rows:
+            return {}, 0
         plain = {name: rows[at::_WIDTH] for at, name in enumerate(_FIELDS)}
         return self._columns(plain, dictionary, since), len(rows) // _WIDTH
 

@@ -15,6 +15,7 @@ from tenure.errors import TraceError
 from tenure.trace.digest import Digest
 from tenure.trace.events import VERSION, schema
 
+_BUFFER = 1 << 20
 _OURS = (".arrows", ".sums", ".digest", ".tmp", ".json", ".jsonl")
 
 
@@ -31,7 +32,9 @@ class Stream:
         described = schema().with_metadata({f"tenure.{key}": value for key, value in about.items()})
         self._sums = self.path.with_suffix(".sums").open("x", encoding="ascii")
         options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=True, use_threads=False)
-        self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, mode="w"), described, options=options)
+        # Arrow writes some hundred small pieces a batch. Each would have to wait for the interpreter, and halt it.
+        self._out = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _BUFFER)
+        self._writer = pa.ipc.new_stream(self._out, described, options=options)
         self._digest = Digest()
         self._seal()
 
@@ -42,6 +45,7 @@ class Stream:
         self._digest.add(batch)
 
     def _seal(self) -> None:
+        self._out.flush()
         self._file.flush()
         self._sums.write(f"{self._file.size} {self._file.sum:08x}\n")
         self._sums.flush()
