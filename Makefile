@@ -53,8 +53,7 @@ bench: $(STAMP) ## Measure what a scope and a trace cost; writes benchmarks/*.md
 	$(BIN)/python benchmarks/trace_cost_jax_tensorflow.py
 
 docs: $(STAMP) ## Build the documentation into site/; what is broken in it fails
-	$(BIN)/mkdocs build --quiet --strict
-	@echo "site/index.html"
+	$(BIN)/mkdocs build --strict # with --quiet, warnings would not be counted
 
 clean: ## Remove what was made
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis .demo site
