@@ -183,7 +183,7 @@ def _benchmarks() -> Iterator[tuple[str, str]]:
     rows = ["# What it costs\n\nMeasured by the scripts in `benchmarks/`, each beside the table that it wrote.\n"]
     for path in sorted((ROOT / "benchmarks").glob("*.md")):
         text = path.read_text()
-        rows.append(f"- [{text.partition(chr(10))[0].lstrip('# ')}]({path.name})")
+        rows.append(f"- [{text.partition(chr(10))[0].lstrip('# ')}]({path.name}): {path.stem.replace('_', ' ')}")
         yield f"benchmarks/{path.name}", text
     yield "benchmarks/index.md", "\n".join(rows)
 
