@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import json
 import os
 import pickle
@@ -249,6 +250,7 @@ def test_a_pickle_that_asks_for_anything_is_refused_and_not_executed(name, tmp_p
      pickle.dumps({"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "size": 1 << 70, "time_us": 5}]]}),
      pickle.dumps({"segments": [], "device_traces": [[{"action": "alloc", "addr": 1, "size": 1, "time_us": 1 << 62}]]}),
      gzip.compress(b"some text"), gzip.compress(b"\n\x04\x08\x01\x10\x02")],
+    ids=itertools.count(),
 )  # fmt: skip
 def test_what_is_no_such_file_is_one_clear_line(data, tmp_path, capsys):
     path = tmp_path / "file"
