@@ -129,7 +129,7 @@ def test_a_coarser_curve_keeps_the_peaks(traces, scan, monkeypatch):
 def test_rows_that_come_late_are_put_in_order(traces, scan, monkeypatch):
     trace = load(traces / "long")
     exact = scan(trace.streams)
-    monkeypatch.setattr(scanning, "_WINDOW", 0)
+    monkeypatch.setattr(scanning, "WINDOW", 0)
     monkeypatch.setattr(scanning, "_in_time", reversed_chunks(scanning._in_time))
     again = scan(trace.streams)
     assert again.peaks() == exact.peaks()

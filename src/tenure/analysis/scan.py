@@ -21,8 +21,8 @@ from tenure.trace.numbers import Numbers
 from tenure.trace.streams import Stream
 
 NEVER = (1 << 63) - 1
-_LONG = 64  # batches: what lives longer is noted by itself
-_WINDOW = digest.WINDOW  # or all is done once more with more patience
+LONG = 64  # batches: what lives longer is noted by itself
+WINDOW = digest.WINDOW  # or all is done once more with more patience
 _KEPT_BYTES = 1 << 27
 TYPES = {
     "bytes": "int64", "born": "int64", "last_use": "int64", "ended": "int64", "buffer": "uint32", "batch": "uint32",
@@ -176,9 +176,9 @@ class Scan:
         passed = None
         for chunk in source.numbers.chunks(self.columns, range(begin, len(source.numbers))):
             latest = source.feed(self.core, state, chunk)
-            if passed is None and latest > moment + _WINDOW:
+            if passed is None and latest > moment + WINDOW:
                 passed = chunk[-1][0]
-            if passed is not None and chunk[-1][0] >= passed + _LONG:
+            if passed is not None and chunk[-1][0] >= passed + LONG:
                 break
         told: dict[str, bytes] = self.core.alive(state, source.at)
         return self._resolved(source.at, told)
@@ -235,12 +235,12 @@ def scan(streams: Sequence[Stream], bins: int | None = None) -> Scan:
     """Go over all events of these streams once; the curve has at most so many parts."""
     if len(streams) == 1 and bins is None and (saved := digest.read(streams[0])) is not None:
         return _saved(streams[0], saved)
-    window = _WINDOW
+    window = WINDOW
     while True:
         found = _scan(tuple(streams), window, bins or digest.BINS)
         if not found.facts[4] or window == NEVER:
             return found
-        window = window * 64 if window < _WINDOW * 64 else NEVER
+        window = window * 64 if window < WINDOW * 64 else NEVER
 
 
 def _scan(streams: tuple[Stream, ...], window: int, bins: int) -> Scan:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure.analysis.scan import _LONG, _WINDOW, NEVER, Scan, table
+from tenure.analysis.scan import LONG, NEVER, WINDOW, Scan, table
 from tenure.errors import Unsupported
 
 PARTS = 750  # of the time shown; each has its highest moment, and its last
@@ -133,7 +133,7 @@ def _fed(scan: Scan, state: Any, source: Any, begin: int, end: int, more: int) -
     for chunk in source.numbers.chunks(scan.columns, range(start, len(source.numbers))):
         latest = source.feed(scan.core, state, chunk)
         yield sum(batch.num_rows for _, batch in chunk)
-        if passed is None and latest > end + _WINDOW:
+        if passed is None and latest > end + WINDOW:
             passed = chunk[-1][0]
         if passed is not None and chunk[-1][0] >= passed + more:
             return
@@ -148,7 +148,7 @@ def _lives(scan: Scan, begin: int, end: int) -> Iterator[Any]:
         state = scan.core.scan(0, -1, False)
         scan.core.ended(state)
         waiting = 0
-        for rows in _fed(scan, state, source, begin, end, _LONG):
+        for rows in _fed(scan, state, source, begin, end, LONG):
             waiting += rows
             if waiting > _AT_ONCE:
                 waiting = 0

@@ -45,8 +45,8 @@ def so_far(found: Iterable[Suspect]) -> tuple[Leak, ...]:
 
 
 def _leaks(grown: Iterable[Suspect]) -> tuple[Leak, ...]:
-    found = [_leak(suspect) for suspect in grown]
-    return tuple(sorted(_together(found), key=lambda leak: (-leak.retained, -leak.count, leak.name)))
+    found = [leak_of(suspect) for suspect in grown]
+    return tuple(sorted(together(found), key=lambda leak: (-leak.retained, -leak.count, leak.name)))
 
 
 def _grew(suspect: Suspect) -> bool:
@@ -158,7 +158,8 @@ def _graph(suspect: Suspect) -> bool:
     )
 
 
-def _leak(suspect: Suspect) -> Leak:
+def leak_of(suspect: Suspect) -> Leak:
+    """What is known of a suspect, as a leak."""
     looks = _while_it_lived(suspect.looks)
     last = max(looks, key=lambda look: look.count)
     holder = _best(suspect)
@@ -215,7 +216,7 @@ def _stack(text: str) -> tuple[Site, ...]:
     return tuple(Site(match[1], int(match[2]), match[3]) for match in found if match is not None)
 
 
-def _together(found: Iterable[Leak]) -> list[Leak]:
+def together(found: Iterable[Leak]) -> list[Leak]:
     """One leak for each container: first what lies in it, then what that keeps alive in turn."""
     groups: dict[tuple[str, ...], list[Leak]] = {}
     for leak in found:

@@ -45,8 +45,8 @@ class Left:
 
 def findings(left: Iterable[Left]) -> list[Finding]:
     """The faults that these are, what piles up first; nothing of what nobody is known to hold."""
-    piles = judge._together(one.leak for one in left if one.leak is not None and one.piles)
-    single = judge._together(one.leak for one in left if one.leak is not None and not one.piles)
+    piles = judge.together(one.leak for one in left if one.leak is not None and one.piles)
+    single = judge.together(one.leak for one in left if one.leak is not None and not one.piles)
     found = [next((told for fault in IN_RUN if (told := fault.in_run(leak)) is not None), None) for leak in piles]
     told = [finding or _kept(leak) for finding, leak in zip(found, piles, strict=True)]
     return [*told, *map(_kept, single)]
@@ -95,7 +95,7 @@ class Search:
         if not own:
             return Left(count, nbytes, None, piles=False)
         look = Look(0, 0, count, nbytes, 0)
-        leak = judge._leak(Suspect(crowd.framework, "buffers", crowd.stack, crowd.name, [look], own, facts))
+        leak = judge.leak_of(Suspect(crowd.framework, "buffers", crowd.stack, crowd.name, [look], own, facts))
         leak = replace(leak, born=tuple(site for site in leak.born if self._is_own_file(site.file)) or leak.born)
         return Left(count, nbytes, leak, piles=_piles_up(leak))
 
