@@ -25,7 +25,8 @@ from tenure import cli
 from tenure.faults import FAULTS, MODULES
 
 ROOT = Path(__file__).parent.parent
-BESIDE = ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
+# A page that is called README would be the folder's index.
+BESIDE = {name: name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")} | {"README.md": "overview.md"}
 GROUPS = {
     "TN1": "Symbols that outlive their trace",
     "TN2": "Used after the end",
@@ -106,7 +107,7 @@ def _led(match: re.Match[str], beside: str, folder: str, files: Files) -> str:
     if not path or re.match(r"[a-z]+:", path):
         return match[0]
     name = posixpath.normpath(posixpath.join(beside, path))
-    page = name.removeprefix("docs/")
+    page = BESIDE.get(name, name.removeprefix("docs/"))
     for one in (page, f"{page}.md", f"{page}/index.md"):
         if files.get_file_from_path(one) is not None:
             return f"{match['words']}({posixpath.relpath(one, folder or '.')}{hash_}{anchor})"
@@ -195,5 +196,5 @@ def _examples() -> Iterator[tuple[str, str]]:
 
 
 def _beside() -> Iterator[tuple[str, str]]:
-    for name in BESIDE:
-        yield name, (ROOT / name).read_text()
+    for name, page in BESIDE.items():
+        yield page, (ROOT / name).read_text()
