@@ -120,5 +120,6 @@ def _fix(options: argparse.Namespace, chosen: Settings, report: Report, paths: l
     if options.diff:
         return report
     if done.fixed:
-        sys.stderr.write(f"tenure: {done.fixed} fixed in {len(done.files)} files\n")
+        files = "1 file" if len(done.files) == 1 else f"{len(done.files)} files"
+        sys.stderr.write(f"tenure: {done.fixed} fixed in {files}\n")
     return engine.check(paths, chosen, jobs=options.jobs, cache=not options.no_cache)
