@@ -72,7 +72,7 @@ def html(shared, trace):
     return shared("train.html", trace.to_html)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open a loop of asyncio runs in this thread, and no other can
 def browser():
     if CHROMIUM is None:
         reason = "there is no Chromium here; `make setup` installs it where it may"

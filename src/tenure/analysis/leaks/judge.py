@@ -136,6 +136,8 @@ def _best(suspect: Suspect) -> Holder | None:
         foreign = site is not None and not sites.is_user(site.file)
         # A record that a variable names for now holds one of them; what holds many has a list, a hook, a cache.
         passing = holder.kind == "local" and not any(link.kind in _MANY for link in holder.links)
+        if suspect.what == "nodes":  # what another graph has saved of a value does not hold the value's own graph
+            passing = any(link.kind == "saved" for link in holder.links)
         return holder.kind == "native", foreign, passing
 
     return min(suspect.holders, key=rank, default=None)
