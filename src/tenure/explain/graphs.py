@@ -41,7 +41,7 @@ class Graphs:
     @cached_property
     def is_graph_mode(self) -> bool:
         """Whether the program builds graphs by itself, instead of running eagerly."""
-        fetched = self._fetched()
+        fetched = self._fetched() - {"NoneType"}  # what an initializer is where all runs eagerly
         if fetched:
             return not any(kind.startswith(("Eager", "ResourceVariable")) for kind in fetched)
         calls = (
