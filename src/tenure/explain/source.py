@@ -25,6 +25,10 @@ class Source:
         self.lines = lines
 
     @cached_property
+    def _text(self) -> str:
+        return "".join(self.lines)
+
+    @cached_property
     def tree(self) -> ast.Module:
         """The whole file."""
         if len(self.lines) <= _LONGEST:
@@ -153,7 +157,9 @@ class Source:
 
         The last word of the name stands in some line of the call, so only the statements of such lines are looked into.
         """
-        words = {ending.rpartition(".")[2] for ending in endings}
+        words = {word for ending in endings if (word := ending.rpartition(".")[2]) in self._text}
+        if not words:
+            return []
         lines = [number for number, text in enumerate(self.lines, 1) if any(word in text for word in words)]
         found: dict[ast.AST, None] = {}
         for statement in self._at(lines):
