@@ -685,6 +685,47 @@ def test_a_lease_ends_with_its_store(store, url, np):
     assert np.array_equal(lease.value, np.ones(3))
 
 
+def test_a_lease_that_is_interrupted_is_none(store, np):
+    """Wherever the interrupt comes, also between the commit and the reading: nobody would have the token to end it."""
+    store["w"] = np.ones(3)
+    code = backend.FileStore.lease.__code__
+    stopped = []
+
+    def interrupt(frame, event, argument):
+        if frame.f_code is not code:
+            return interrupt if event == "call" and frame.f_back.f_code is code else None
+        if event == "line" and frame.f_lineno == line:
+            sys.settrace(None)
+            stopped.append(line)
+            raise KeyboardInterrupt
+        return interrupt
+
+    for line in sorted({line for *_, line in code.co_lines() if line}):
+        sys.settrace(interrupt)
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                store.lease("w").release()
+        finally:
+            sys.settrace(None)
+        assert store.leases("w") == [], f"line {line}"
+    assert len(stopped) > 5
+
+
+def test_what_stopped_a_lease_is_told_not_what_stopped_its_end(store, np, monkeypatch):
+    store["w"] = np.ones(3)
+
+    def read(*_):
+        monkeypatch.setattr(backend.FileStore, "_release_all", full)
+        raise KeyboardInterrupt
+
+    def full(_):
+        raise tenure.StoreError("the disk is full")
+
+    monkeypatch.setattr(backend.FileStore, "_read", read)
+    with pytest.raises(KeyboardInterrupt):
+        store.lease("w")
+
+
 def test_presence_ends_with_its_object(tmp_path):
     one = presence.Presence(tmp_path)
     assert presence.alive(tmp_path, one.id)

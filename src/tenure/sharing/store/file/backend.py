@@ -82,7 +82,7 @@ class FileStore:
                         by,
                     ),
                 )
-        except BaseException as error:
+        except BaseException as error:  # an interrupt too: a file that no row names would be nobody's
             if not self._names(name, path.name):
                 path.unlink(missing_ok=True)
             if isinstance(error, OSError):
@@ -132,15 +132,16 @@ class FileStore:
         """A row in the index; it counts as long as this process holds its lock in `users/`."""
         me = self._present()
         token = f"{me.id}:{next(self._numbers)}"
-        with self._writing() as connection:
-            row = index.row(connection, name)
-            if row is None:
-                raise Missing(name)
-            connection.execute("INSERT INTO leases VALUES (?, ?, ?, ?)", (token, name, me.id, index.packed(by)))
         try:
+            with self._writing() as connection:
+                row = index.row(connection, name)
+                if row is None:
+                    raise Missing(name)
+                connection.execute("INSERT INTO leases VALUES (?, ?, ?, ?)", (token, name, me.id, index.packed(by)))
             return self._read(row, None), token
-        except BaseException:
-            self.release(name, token)
+        except BaseException:  # an interrupt too, also right after the commit: nobody else has the token
+            with contextlib.suppress(StoreError):  # what the caller must hear is the first trouble
+                self.release(name, token)
             raise
 
     def release(self, name: str, token: str) -> None:

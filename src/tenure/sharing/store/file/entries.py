@@ -75,8 +75,8 @@ def written(path: Path, name: str, host: Host, by: Doer, *, durable: bool) -> Dr
                 os.fsync(fd)
         finally:
             os.close(fd)
-    except BaseException:
-        with contextlib.suppress(OSError):
+    except BaseException:  # an interrupt too: half a file is nobody's
+        with contextlib.suppress(OSError):  # the first trouble is told; what is left, the next process clears up
             path.unlink()
         raise
     return Draft(path, len(head), checksum)

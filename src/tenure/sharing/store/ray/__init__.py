@@ -9,6 +9,7 @@ What dies with what, and what comes back, is in docs/sharing-ray.md.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import uuid
 from dataclasses import replace
@@ -103,11 +104,12 @@ class RayBackend:
         """The tensor, and a promise that ends with this process at the latest."""
         self._open()
         token, use = uuid.uuid4().hex, Use(self._here(by), self._process)
-        found = self._actors.index("lease", name, token, use)
         try:
+            found = self._actors.index("lease", name, token, use)
             return self._read(name, None, use.by, found), token
-        except BaseException:
-            self.release(name, token)
+        except BaseException:  # an interrupt too, also one before the answer: nobody else has the token
+            with contextlib.suppress(StoreError):  # what the caller must hear is the first trouble
+                self.release(name, token)
             raise
 
     def release(self, name: str, token: str) -> None:

@@ -63,7 +63,7 @@ class Actors:
         try:
             self.holder("store", record.ticket, process, pickle.PickleBuffer(data))
             yield record
-        except BaseException:
+        except BaseException:  # an interrupt too: bytes without a name would stay as long as this process
             if self.connected:
                 self._handle(HOLDER + self.node).drop.remote(record.ticket)
             raise
