@@ -1,261 +1,362 @@
-/* A life is a weak reference to an array with some numbers behind it; what happens to it becomes rows of numbers.
- *
- * Lives stand in a ring, which holds them until their arrays are gone.
- */
+// Lives of objects that hold a buffer, JAX's arrays and TensorFlow's tensors: a life is a weak reference with some
+// numbers behind it, found again from the object's own list of weak references; what happens to it becomes rows.
+//
+// Several objects may share a buffer. The first of them, its root, counts for all, and the buffer ends with the last.
+// All of this happens with the GIL.
 #pragma once
-#include "frames.h"
+#include "columns.h"
 #include "stacks.h"
-#include <string.h>
+
 #include <time.h>
 
-enum { BIRTH = 1, USE = 2, END = 3 };
-enum { LAST_REFERENCE = 1, DELETE = 2, DONATE = 3 };
+namespace {
 
-typedef struct { /* as recording/table.py reads it */
-    int64_t time, last_use, bytes, thread, stack;
-    uint32_t buffer, uses, last_stack;
-    int32_t step, op, last_op, what, event, cause, kind, scope, unused;
-} Row;
+using namespace tenure;
 
-typedef struct Life {
+enum Event { kBirth = 1, kUse, kEnd, kStep, kKind };
+enum Cause { kLastReference = 1 };
+
+struct Life {
     PyWeakReference base;
-    struct Life *before, *after; /* all lives, in a ring */
-    int64_t bytes, last_use, born, thread, stack;
-    uint32_t number, uses, told, last_stack, turn;
-    int32_t op, last_op, step, scope;
-    char settled, ended, called, shared; /* shared: another life has the same number */
-} Life;
+    Life *before, *after;  // the lives of objects that are there, in a ring, which holds them
+    Life *root;            // held; null if this is the root
+    int64_t bytes, last_use, born;
+    uint32_t number, holders, uses, told, last_stack, turn;
+    int32_t stack, thread, op, last_op, step, scope, what, kind;
+    bool settled, ended, touched, called;
+};
 
-static PyTypeObject *LifeType = NULL;
-static CaptureStack capture = NULL;
-static int active = 0;
-static int32_t step = 0;
-static uint32_t first_number = 0, last_number = 0;
-static Life ring;
-static Row *rows = NULL;
-static Py_ssize_t row_count = 0, row_room = 0;
-static Life **waiting = NULL;
-static Py_ssize_t waiting_count = 0, waiting_room = 0;
-static __thread int32_t scope = 0, cause_now = 0; /* as the caller numbers them; 0 is none */
+PyTypeObject *LifeType = nullptr;
+PyTypeObject *array_type = nullptr;
+CaptureStack capture = nullptr;
+bool active = false;
+int32_t step = 0;
+uint32_t first_number = 0, last_number = 0;
+Life ring;
+Rows &rows = *new Rows, &held = *new Rows;
+Learnt &learnt = *new Learnt;
+std::vector<Life *> &touched = *new std::vector<Life *>;  // those with uses that are to be told; held
+std::vector<unsigned long> &threads = *new std::vector<unsigned long>;
+thread_local int32_t scope = 0, cause_now = 0, thread = 0;  // as the caller numbers them; 0 is none
 
-static int64_t now(void) {
-    struct timespec at;
+PyObject *on_death = nullptr;                                          // the callback of every life
+PyObject *trouble = nullptr;                                           // (exception)
+PyObject *name_op = nullptr, *named = nullptr;                         // op -> its number; dict of those that are known
+PyObject *describe = nullptr, *described = nullptr;                    // key's parts -> (number, bytes); dict by key
+constexpr Py_ssize_t kDescribed = 1024;  // which keep what they describe alive
+
+int64_t now() {
+    timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     return at.tv_sec * 1000000000LL + at.tv_nsec;
 }
 
-static int make_room(void **where, Py_ssize_t count, Py_ssize_t *room, size_t size) {
-    if (count < *room) return 1;
-    Py_ssize_t wanted = *room ? *room * 2 : 256;
-    void *grown = PyMem_RawRealloc(*where, (size_t)wanted * size);
-    if (!grown) return 0;
-    *where = grown;
-    *room = wanted;
-    return 1;
+// What goes wrong here is no business of the user's code; the trace says it.
+void complain() {
+    if (!PyErr_Occurred()) return;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *done = trouble && value ? PyObject_CallOneArg(trouble, value) : nullptr;
+    Py_XDECREF(done);
+    PyErr_Clear();
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
 }
 
-static Row *add_row(Life *life, int event, int64_t time) {
-    if (!make_room((void **)&rows, row_count, &row_room, sizeof(Row))) return NULL;
-    Row *row = &rows[row_count++];
-    memset(row, 0, sizeof(Row));
-    row->event = event;
-    row->time = time;
-    row->buffer = life->number;
-    row->bytes = life->bytes;
-    row->uses = life->uses;
-    row->last_use = life->last_use;
-    row->last_op = life->uses ? life->last_op : -1;
-    row->last_stack = life->last_stack;
-    row->step = step;
-    row->scope = scope;
-    row->op = row->what = -1;
-    row->thread = (int64_t)PyThread_get_thread_ident();
-    return row;
+// An exception of the user's passes through while something of ours is done.
+class Aside {
+  public:
+    Aside() { PyErr_Fetch(&type_, &value_, &trace_); }
+    ~Aside() { PyErr_Restore(type_, value_, trace_); }
+
+  private:
+    PyObject *type_, *value_, *trace_;
+};
+
+int32_t this_thread() {
+    if (!thread) {
+        threads.push_back(PyThread_get_thread_ident());
+        thread = static_cast<int32_t>(threads.size());
+    }
+    return thread;
 }
 
-/* Borrowed, NULL if it is gone, or going: an array lets other threads run while its bytes go, and can be met then. */
-static PyObject *array_of(Life *life) {
+void add_row(const Life *life, Event event, int64_t time) {
+    rows.time.push_back(time);
+    rows.event.push_back(event);
+    rows.buffer.push_back(life ? life->number : 0);
+    rows.bytes.push_back(life ? life->bytes : 0);
+    rows.uses.push_back(life && event != kBirth ? life->uses : 0);
+    rows.last_use.push_back(life && life->uses ? life->last_use : 0);
+    rows.last_op.push_back(life && life->uses ? life->last_op : 0);
+    rows.last_stack.push_back(life && life->uses ? static_cast<int32_t>(life->last_stack) : 0);
+    rows.kind.push_back(life ? life->kind : 0);
+    rows.step.push_back(step);
+    rows.scope.push_back(event == kUse ? 0 : scope);
+    rows.thread.push_back(event == kUse ? 0 : this_thread());
+    for (auto *column : {&rows.shape, &rows.device, &rows.op, &rows.stack, &rows.cause}) column->push_back(0);
+}
+
+// Borrowed, null if it is gone, or going: an array lets other threads run while its bytes go, and can be met then.
+PyObject *array_of(const Life *life) {
     PyObject *array = life->base.wr_object;
-    return array != Py_None && Py_REFCNT(array) > 0 ? array : NULL;
+    return array != Py_None && Py_REFCNT(array) > 0 ? array : nullptr;
 }
 
-static void unlink_life(Life *life) {
+Life *root_of(Life *life) { return life->root ? life->root : life; }
+
+void end(Life *root, int32_t cause, uint32_t stack) {
+    if (root->ended || !root->settled) return;
+    root->ended = true;
+    add_row(root, kEnd, now());
+    rows.cause.back() = cause_now ? cause_now : cause;
+    rows.stack.back() = static_cast<int32_t>(stack);
+}
+
+void use(Life *root, int32_t op, uint32_t stack, int64_t time) {
+    root->uses++;
+    root->last_use = time;
+    root->last_op = op;
+    root->last_stack = stack;
+    if (!root->touched) {
+        root->touched = true;
+        Py_INCREF(reinterpret_cast<PyObject *>(root));
+        touched.push_back(root);
+    }
+}
+
+void unlink(Life *life) {
     if (!life->after) return;
     life->before->after = life->after;
     life->after->before = life->before;
-    life->before = life->after = NULL;
-    Py_DECREF((PyObject *)life); /* the ring's */
+    life->before = life->after = nullptr;
+    Py_CLEAR(life->root);
+    Py_DECREF(reinterpret_cast<PyObject *>(life));  // the ring's
 }
 
-/* Another array of the same bytes, or NULL. */
-static Life *twin_of(Life *life) {
-    for (Life *other = ring.after; life->shared && other != &ring; other = other->after)
-        if (other != life && other->number == life->number && !other->ended) return other;
-    return NULL;
+// A second object has this buffer too.
+void share(Life *life, Life *root) {
+    Py_INCREF(reinterpret_cast<PyObject *>(root));
+    life->root = root;
+    life->settled = true;
+    root->holders++;
 }
 
-static void end(Life *life, int cause, uint32_t stack) {
-    if (life->ended || !life->settled) return;
-    life->ended = 1;
-    for (Life *twin = twin_of(life); twin; twin = twin_of(life)) {
-        if (cause == LAST_REFERENCE) { /* the bytes live on */
-            twin->uses += life->uses;
-            if (life->last_use > twin->last_use) {
-                twin->last_use = life->last_use;
-                twin->last_op = life->last_op;
-                twin->last_stack = life->last_stack;
-            }
-            return;
-        }
-        twin->ended = 1;
-    }
-    Row *row = add_row(life, END, now());
-    if (!row) return;
-    row->cause = cause_now ? cause_now : cause;
-    row->stack = stack;
-}
-
-static PyObject *died(PyObject *self, PyObject *ref) {
+PyObject *died(PyObject *, PyObject *ref) {
     if (Py_TYPE(ref) == LifeType) {
-        Life *life = (Life *)ref;
-        if (active && life->number > first_number) end(life, LAST_REFERENCE, capture(0));
-        unlink_life(life);
+        auto *life = reinterpret_cast<Life *>(ref);
+        Life *root = root_of(life);
+        if (--root->holders == 0 && active && life->number > first_number) end(root, kLastReference, capture(0));
+        unlink(life);
     }
     Py_RETURN_NONE;
 }
 
-/* Borrowed, NULL if it has none. */
-static Life *life_of(PyObject *array) {
-    PyWeakReference *ref = *(PyWeakReference **)((char *)array + Py_TYPE(array)->tp_weaklistoffset);
+// Borrowed, null if it has none.
+Life *life_of(PyObject *array) {
+    auto *ref = *reinterpret_cast<PyWeakReference **>(reinterpret_cast<char *>(array) + Py_TYPE(array)->tp_weaklistoffset);
     for (; ref; ref = ref->wr_next)
-        if (Py_TYPE(ref) == LifeType && ((Life *)ref)->number > first_number) return (Life *)ref;
-    return NULL;
+        if (Py_TYPE(ref) == LifeType && reinterpret_cast<Life *>(ref)->number > first_number) return reinterpret_cast<Life *>(ref);
+    return nullptr;
 }
 
-static PyObject *on_death = NULL;            /* the callback of every life */
-static PyObject *measure = NULL;             /* (aval, sharding) -> bytes */
-static PyObject *whats = NULL, *seen = NULL; /* list of (aval, sharding, bytes), dict of their addresses */
-static PyObject *s_aval, *s_sharding, *s_pointer;
-
-static Life *begin(PyObject *array) {
+// Borrowed: the ring has it.
+Life *begin(PyObject *array) {
     PyObject *args[] = {array, on_death};
-    Life *life = (Life *)PyObject_Vectorcall((PyObject *)LifeType, args, 2, NULL);
-    if (!life) { PyErr_Clear(); return NULL; }
-    if (!make_room((void **)&waiting, waiting_count, &waiting_room, sizeof(Life *))) {
-        Py_DECREF((PyObject *)life);
-        return NULL;
-    }
+    auto *life = reinterpret_cast<Life *>(PyObject_Vectorcall(reinterpret_cast<PyObject *>(LifeType), args, 2, nullptr));
+    if (!life) return complain(), nullptr;
     life->number = ++last_number;
+    life->holders = 1;
     life->born = now();
-    life->thread = (int64_t)PyThread_get_thread_ident();
+    life->thread = this_thread();
     life->step = step;
     life->scope = scope;
-    life->op = life->last_op = -1;
     life->before = ring.before;
     life->after = &ring;
     ring.before->after = life;
-    ring.before = life; /* the ring has the reference that we were given */
-    Py_INCREF((PyObject *)life);
-    waiting[waiting_count++] = life;
+    ring.before = life;
     return life;
 }
 
-/* The number of what this array is; -1 if it is not complete. Adds what was not seen since the last `take`. */
-static Py_ssize_t what_is(PyObject *array, int64_t *bytes) {
-    Py_ssize_t at = -1;
-    PyObject *aval = PyObject_GetAttr(array, s_aval);
-    PyObject *sharding = aval ? PyObject_GetAttr(array, s_sharding) : NULL;
-    PyObject *key = sharding ? PyLong_FromSize_t(((size_t)aval * 31) ^ (size_t)sharding) : NULL;
-    if (key) {
-        PyObject *known = PyDict_GetItemWithError(seen, key);
-        if (known) {
-            at = PyLong_AsSsize_t(known);
-        } else if (!PyErr_Occurred()) {
-            PyObject *size = PyObject_CallFunctionObjArgs(measure, aval, sharding, NULL);
-            PyObject *entry = size ? PyTuple_Pack(3, aval, sharding, size) : NULL;
-            PyObject *place = PyLong_FromSsize_t(PyList_GET_SIZE(whats));
-            if (entry && place && PyList_Append(whats, entry) == 0 && PyDict_SetItem(seen, key, place) == 0)
-                at = PyList_GET_SIZE(whats) - 1;
-            Py_XDECREF(size);
-            Py_XDECREF(entry);
-            Py_XDECREF(place);
-        }
-        if (at >= 0) *bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(PyList_GET_ITEM(whats, at), 2));
+void tell_birth(Life *life) {
+    add_row(life, kBirth, life->born);
+    life->settled = true;
+    rows.shape.back() = rows.device.back() = life->what;
+    rows.stack.back() = life->stack;
+    rows.op.back() = life->op;
+    rows.thread.back() = life->thread;
+    rows.step.back() = life->step;
+    rows.scope.back() = life->scope;
+}
+
+// The number of a word or a name, which Python gives once; 0 if it does not.
+int32_t number_of(PyObject *op) {
+    PyObject *known = PyDict_GetItemWithError(named, op);
+    if (known) return static_cast<int32_t>(PyLong_AsLong(known));
+    PyObject *fresh = PyErr_Occurred() ? nullptr : PyObject_CallOneArg(name_op, op);
+    int32_t number = fresh && PyDict_SetItem(named, op, fresh) == 0 ? static_cast<int32_t>(PyLong_AsLong(fresh)) : 0;
+    Py_XDECREF(fresh);
+    complain();
+    return number;
+}
+
+// What such an array is, by a key that stands for the parts: its number, 0 if it is of no interest; -1 if nobody knows.
+int32_t what_of(PyObject *key, PyObject *parts, int64_t *bytes) {
+    PyObject *known = key ? PyDict_GetItemWithError(described, key) : nullptr, *fresh = nullptr;
+    if (!known && key && !PyErr_Occurred()) {
+        if (PyDict_GET_SIZE(described) >= kDescribed) PyDict_Clear(described);
+        PyObject *told = PyObject_CallObject(describe, parts);
+        fresh = told ? PyTuple_Pack(2, told, parts) : nullptr;  // the parts stay: their addresses may be the key
+        Py_XDECREF(told);
+        known = fresh && PyDict_SetItem(described, key, fresh) == 0 ? fresh : nullptr;
     }
-    Py_XDECREF(aval);
-    Py_XDECREF(sharding);
-    Py_XDECREF(key);
-    PyErr_Clear();
-    return at;
-}
-
-static PyObject *address_of(PyObject *array) {
-    PyObject *address = PyObject_CallMethodNoArgs(array, s_pointer);
-    if (!address) PyErr_Clear(); /* it lies on several devices, or is gone */
-    return address;
-}
-
-/* JAX makes a second array of the same bytes to read one on the host, and when it is to be put where it is already.
- * Whether this is one; only those that no compiled call gave are asked. */
-static int is_twin(Life *life, PyObject *array) {
-    PyObject *mine = life->bytes ? address_of(array) : NULL;
-    int found = 0;
-    for (Life *other = ring.after; mine && !found && other != &ring; other = other->after) {
-        PyObject *candidate = array_of(other);
-        if (other == life || !candidate || !other->settled || other->ended || other->bytes != life->bytes) continue;
-        Py_INCREF(candidate);
-        PyObject *theirs = address_of(candidate);
-        if (theirs && PyObject_RichCompareBool(mine, theirs, Py_EQ) == 1) {
-            life->number = other->number;
-            life->shared = other->shared = life->settled = found = 1;
-        }
-        Py_XDECREF(theirs);
-        Py_INCREF((PyObject *)other); /* if ours is the last reference to the array, its life would leave the ring */
-        Py_DECREF(candidate);
-        int left = !other->after;
-        Py_DECREF((PyObject *)other);
-        if (left) break;
+    int32_t number = -1;
+    if (known && PyTuple_Check(PyTuple_GET_ITEM(known, 0))) {
+        PyObject *told = PyTuple_GET_ITEM(known, 0);
+        number = static_cast<int32_t>(PyLong_AsLong(PyTuple_GET_ITEM(told, 0)));
+        *bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(told, 1));
     }
-    Py_XDECREF(mine);
-    return found;
+    Py_XDECREF(fresh);
+    complain();
+    return number;
 }
 
-/* Tell the births of what is complete by now. */
-static void settle(void) {
-    Py_ssize_t count = waiting_count, kept = 0;
-    if (!count) return;
-    Life **taken = waiting;
-    waiting = NULL; /* Python code may run below, and arrays be born */
-    waiting_count = waiting_room = 0;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        Life *life = taken[i];
+void settle();  // tell the births that were not complete when they happened
+
+void forget() {
+    for (Life *life : touched) Py_DECREF(reinterpret_cast<PyObject *>(life));
+    touched.clear();
+    rows = Rows{};
+    learnt.clear();
+    first_number = last_number;  // what is older is passed over
+    while (ring.after != &ring) unlink(ring.after);
+}
+
+// ---------------------------------------------------------------- the Python face of both recorders
+
+PyObject *py_step(PyObject *, PyObject *args) {
+    int number, tell;
+    if (!PyArg_ParseTuple(args, "ip", &number, &tell)) return nullptr;
+    settle();
+    if (tell) add_row(nullptr, kStep, now());
+    step = number;
+    Py_RETURN_NONE;
+}
+
+PyObject *py_inside(PyObject *, PyObject *args) {
+    int place, cause;
+    if (!PyArg_ParseTuple(args, "ii", &place, &cause)) return nullptr;
+    if (place >= 0) scope = place;
+    if (cause >= 0) cause_now = cause;
+    Py_RETURN_NONE;
+}
+
+PyObject *py_read(PyObject *, PyObject *) {
+    settle();
+    std::vector<Life *> used;
+    used.swap(touched);
+    for (Life *life : used) {
+        life->touched = false;
+        if (life->settled && !life->ended && life->uses > life->told) {
+            life->told = life->uses;
+            add_row(life, kUse, life->last_use);
+        }
+        Py_DECREF(reinterpret_cast<PyObject *>(life));
+    }
+    held = std::move(rows);
+    rows = Rows{};
+    return size(held);
+}
+
+PyObject *py_learn(PyObject *, PyObject *args) { return learn(learnt, args); }
+
+PyObject *py_columns(PyObject *, PyObject *argument) {
+    long long offset = PyLong_AsLongLong(argument);
+    if (offset == -1 && PyErr_Occurred()) return nullptr;
+    PyObject *made = Columns(held, learnt).made(offset);
+    held = Rows{};
+    return made;
+}
+
+PyObject *py_threads(PyObject *, PyObject *from) {
+    Py_ssize_t at = PyLong_AsSsize_t(from);
+    if (at < 0) return PyErr_Occurred() ? nullptr : PyErr_Format(PyExc_ValueError, "there is no thread %zd", at);
+    PyObject *result = PyList_New(0);
+    for (auto i = static_cast<size_t>(at); result && i < threads.size(); i++) {
+        PyObject *one = PyLong_FromUnsignedLong(threads[i]);
+        if (one) PyList_Append(result, one);
+        Py_XDECREF(one);
+    }
+    return result;
+}
+
+// living(): (number, step, stack, object) of all whose buffer is there, each buffer once.
+PyObject *py_living(PyObject *, PyObject *) {
+    settle();
+    PyObject *result = PyList_New(0);
+    for (Life *life = ring.after; result && life != &ring; life = life->after) {
         PyObject *array = array_of(life);
-        if (array && active && life->number > first_number) {
-            Py_INCREF(array);
-            Py_ssize_t what = what_is(array, &life->bytes);
-            if (what < 0) {
-                taken[kept++] = life;
-                Py_DECREF(array);
-                continue;
-            }
-            Row *row = life->called || !is_twin(life, array) ? add_row(life, BIRTH, life->born) : NULL;
-            if (row) {
-                life->settled = 1;
-                row->what = (int32_t)what;
-                row->stack = life->stack;
-                row->op = life->op;
-                row->thread = life->thread;
-                row->step = life->step;
-                row->scope = life->scope;
-                row->kind = !life->called;
-            }
-            Py_DECREF(array);
-        }
-        Py_DECREF((PyObject *)life);
+        if (!array || life->root || !life->settled || life->ended) continue;
+        PyObject *one = Py_BuildValue("(IiiO)", life->number, life->step, life->stack, array);
+        if (one) PyList_Append(result, one);
+        Py_XDECREF(one);
     }
-    for (Py_ssize_t i = 0; i < kept; i++) {
-        if (make_room((void **)&waiting, waiting_count, &waiting_room, sizeof(Life *))) waiting[waiting_count++] = taken[i];
-        else Py_DECREF((PyObject *)taken[i]);
-    }
-    PyMem_RawFree(taken);
+    return result;
 }
+
+PyObject *py_forget(PyObject *, PyObject *) {
+    forget();
+    Py_RETURN_NONE;
+}
+
+#define TENURE_ARRAY_METHODS                                                                                              \
+    {"step", py_step, METH_VARARGS, "step(number, tell): what comes belongs to this one; whether its end is told"},       \
+    {"inside", py_inside, METH_VARARGS, "inside(scope, cause): of this thread from now on; below zero: as it is"},        \
+    {"read", py_read, METH_NOARGS, "read(): hold what happened since; rows, and the largest stack's number"},             \
+    {"learn", py_learn, METH_VARARGS, "learn(what, numbers): the stream's numbers of the next words"},                    \
+    {"columns", py_columns, METH_O, "columns(offset): what is held"},                                                     \
+    {"threads", py_threads, METH_O, "threads(from): the idents of threads from this number on"},                          \
+    {"living", py_living, METH_NOARGS, "living(): (number, step, stack, object) of each buffer that is there"},           \
+    {"forget", py_forget, METH_NOARGS, "forget(): begin anew, as in a child process"}
+
+void replace(PyObject *&place, PyObject *value) {
+    Py_INCREF(value);
+    Py_XSETREF(place, value);
+}
+
+// What both begin with: the class of the objects, the capsule of stacks, and Python's part.
+bool start(PyObject *type, PyObject *capsule, PyObject *describing, PyObject *naming, PyObject *troubled, unsigned int first) {
+    auto found = reinterpret_cast<CaptureStack>(PyCapsule_GetPointer(capsule, kCaptureCapsule));
+    if (!found) return false;
+    capture = found;
+    Py_INCREF(type);
+    Py_XSETREF(array_type, reinterpret_cast<PyTypeObject *>(type));
+    replace(describe, describing);
+    replace(name_op, naming);
+    replace(trouble, troubled);
+    PyDict_Clear(described);
+    PyDict_Clear(named);
+    last_number = std::max(last_number, first);
+    step = 0;
+    forget();
+    active = true;
+    return true;
+}
+
+bool prepare(const char *name) {
+    static PyMethodDef died_method = {"died", died, METH_O, nullptr};
+    static PyType_Slot slots[] = {{0, nullptr}};
+    static PyType_Spec spec = {name, sizeof(Life), 0, Py_TPFLAGS_DEFAULT, slots};
+    ring.before = ring.after = &ring;
+    named = PyDict_New();
+    described = PyDict_New();
+    on_death = PyCFunction_New(&died_method, nullptr);
+    PyObject *bases = PyTuple_Pack(1, reinterpret_cast<PyObject *>(&_PyWeakref_RefType));
+    LifeType = bases ? reinterpret_cast<PyTypeObject *>(PyType_FromSpecWithBases(&spec, bases)) : nullptr;
+    Py_XDECREF(bases);
+    return LifeType && on_death && named && described;
+}
+
+}  // namespace

@@ -1,5 +1,6 @@
 // From events to rows: which buffer lies at an address now, what happened to it, and what of that is to be written.
 #pragma once
+#include "columns.h"
 #include "queues.h"
 
 #include <algorithm>
@@ -87,12 +88,6 @@ class Table {
 
 enum Row : uint8_t { kBirth = 1, kUses = 2, kEnd = 3, kStepDone = 4 };
 
-struct Rows {  // one vector a column
-    std::vector<int64_t> time, bytes, last_use;
-    std::vector<int32_t> event, device, shape, op, stack, thread, step, scope, kind, cause, last_op, last_stack;
-    std::vector<uint32_t> buffer, uses;
-};
-
 class Lives {
   public:
     Rows rows;
@@ -117,9 +112,11 @@ class Lives {
                 if (Buffer *buffer = table_.find(event.where)) buffer->bytes = static_cast<int64_t>(event.value), buffer->sized = true;
                 return;
             case kStep:
-                row(kStepDone, time, Buffer{});
-                rows.device.back() = 0;
-                rows.thread.back() = thread + 1;
+                if (event.flags != kSilent) {
+                    row(kStepDone, time, Buffer{});
+                    rows.device.back() = 0;
+                    rows.thread.back() = thread + 1;
+                }
                 step_ = static_cast<int32_t>(event.value);
                 return;
             case kScope:

@@ -26,6 +26,7 @@ struct Event {
     uint8_t flags;  // 1: in backward; the rest is the device
 };
 constexpr int64_t kScalar = 16;   // bytes of what may be only a number
+constexpr uint8_t kSilent = 1;    // of a step: somebody else tells its end
 constexpr uint8_t kFoundOut = 1;  // of a free: seen only later, when the address may be another's already
 static_assert(sizeof(Event) == 32);
 

@@ -2,15 +2,15 @@
 
 at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
 
-// What was read last, and for each kind of word the stream's numbers by ours (-1: none); touched only with the GIL.
+// What was read last, and the stream's numbers of words; touched only by the thread that reads.
 Rows &held = *new Rows;
-std::unordered_map<std::string, std::vector<int32_t>> &numbers = *new std::unordered_map<std::string, std::vector<int32_t>>;
+Learnt &learnt = *new Learnt;
 
 PyObject *py_start(PyObject *, PyObject *stacks) {
     take_stack = reinterpret_cast<CaptureStack>(PyCapsule_GetPointer(stacks, kCaptureCapsule));
     if (!take_stack) return nullptr;
     earlier = Clock{};
-    numbers.clear();
+    learnt.clear();
     if (!before) {
         before = c10::GetCPUAllocator();
         before_delete = before->raw_deleter();
@@ -41,11 +41,6 @@ PyObject *py_stop(PyObject *, PyObject *) {
     Py_RETURN_NONE;
 }
 
-template <class T>
-PyObject *column(const std::vector<T> &values) {
-    return PyBytes_FromStringAndSize(reinterpret_cast<const char *>(values.data()), static_cast<Py_ssize_t>(values.size() * sizeof(T)));
-}
-
 // read(last): hold the columns of what happened since; how many rows, and the largest number of a stack in them.
 PyObject *py_read(PyObject *, PyObject *last) {
     Rows rows;
@@ -57,83 +52,19 @@ PyObject *py_read(PyObject *, PyObject *last) {
         std::swap(rows, lives.rows);
     }
     Py_END_ALLOW_THREADS
-    int32_t stack = 0;
-    for (const auto *values : {&rows.stack, &rows.last_stack})
-        for (int32_t one : *values) stack = std::max(stack, one);
     held = std::move(rows);
-    return Py_BuildValue("(ni)", static_cast<Py_ssize_t>(held.time.size()), stack);
+    return size(held);
 }
 
-// learn(what, numbers): the stream's numbers of the words that follow those learnt before.
-PyObject *py_learn(PyObject *, PyObject *args) {
-    const char *what;
-    PyObject *list;
-    if (!PyArg_ParseTuple(args, "sO!", &what, &PyList_Type, &list)) return nullptr;
-    auto &known = numbers[what];
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) known.push_back(static_cast<int32_t>(PyLong_AsLong(PyList_GET_ITEM(list, i))));
-    if (PyErr_Occurred()) return nullptr;
-    Py_RETURN_NONE;
-}
+PyObject *py_learn(PyObject *, PyObject *args) { return learn(learnt, args); }
 
-// Words as the stream numbers them, with the bits that say which are there.
-PyObject *words(const std::vector<int32_t> &values, const char *what) {
-    const auto &known = numbers[what];
-    std::vector<int32_t> told(values.size());
-    std::vector<uint8_t> there((values.size() + 7) / 8);
-    for (size_t i = 0; i < values.size(); i++) {
-        int32_t number = static_cast<size_t>(values[i]) < known.size() ? known[static_cast<size_t>(values[i])] : -1;
-        told[i] = std::max(number, 0);
-        if (number >= 0) there[i / 8] |= static_cast<uint8_t>(1 << i % 8);
-    }
-    return Py_BuildValue("(NN)", column(told), column(there));
-}
-
-// Moments in microseconds since 1970; 0 is none.
-PyObject *moments(const std::vector<int64_t> &values, long long offset) {
-    std::vector<int64_t> told(values.size());
-    std::vector<uint8_t> there((values.size() + 7) / 8);
-    for (size_t i = 0; i < values.size(); i++) {
-        told[i] = (values[i] + offset) / 1000;
-        if (values[i]) there[i / 8] |= static_cast<uint8_t>(1 << i % 8);
-    }
-    return Py_BuildValue("(NN)", column(told), column(there));
-}
-
-// columns(offset): what is held, as a dict of pairs of bytes (values, bits); `offset` makes the clock's times of day.
+// columns(offset): what is held.
 PyObject *py_columns(PyObject *, PyObject *argument) {
     long long offset = PyLong_AsLongLong(argument);
     if (offset == -1 && PyErr_Occurred()) return nullptr;
-    PyObject *result = PyDict_New();
-    auto add = [&](const char *name, PyObject *value) {
-        if (value && result) PyDict_SetItemString(result, name, value);
-        Py_XDECREF(value);
-    };
-    add("time", moments(held.time, offset));
-    add("last_use", moments(held.last_use, offset));
-    std::vector<uint8_t> there((held.buffer.size() + 7) / 8);  // the end of a step is no buffer's
-    for (size_t i = 0; i < held.buffer.size(); i++)
-        if (held.buffer[i]) there[i / 8] |= static_cast<uint8_t>(1 << i % 8);
-    add("bytes", Py_BuildValue("(NN)", column(held.bytes), column(there)));
-    add("step", Py_BuildValue("(NO)", column(held.step), Py_None));
-    add("buffer", Py_BuildValue("(NN)", column(held.buffer), column(there)));
-    add("uses", Py_BuildValue("(NN)", column(held.uses), column(there)));
-    add("event", words(held.event, "event"));
-    add("device", words(held.device, "device"));
-    add("shape", words(held.shape, "shape"));
-    add("dtype", words(held.shape, "dtype"));
-    add("op", words(held.op, "op"));
-    add("last_op", words(held.last_op, "op"));
-    add("thread", words(held.thread, "thread"));
-    add("scope", words(held.scope, "scope"));
-    add("kind", words(held.kind, "kind"));
-    add("cause", words(held.cause, "cause"));
-    add("stack", words(held.stack, "stack"));
-    add("last_stack", words(held.last_stack, "stack"));
-    add("site", words(held.stack, "site"));
-    add("last_site", words(held.last_stack, "site"));
+    PyObject *made = Columns(held, learnt).made(offset);
     held = Rows{};
-    if (PyErr_Occurred()) Py_CLEAR(result);
-    return result;
+    return made;
 }
 
 // words(what, from): the words with these numbers and above: "op", "shape" or "thread".
@@ -161,10 +92,13 @@ PyObject *py_words(PyObject *, PyObject *args) {
     return result;
 }
 
-PyObject *py_step(PyObject *, PyObject *number) {
+PyObject *py_step(PyObject *, PyObject *args) {
+    unsigned long long number;
+    int told;
+    if (!PyArg_ParseTuple(args, "Kp", &number, &told)) return nullptr;
     step_before = step_began.exchange(at::sequence_number::peek());
     has_crossed = false;
-    tell(here(), ticks(), kStep, nullptr, PyLong_AsUnsignedLongLong(number), 0, 0, 0);
+    tell(here(), ticks(), kStep, nullptr, number, 0, 0, told ? 0 : kSilent);
     Py_RETURN_NONE;
 }
 
@@ -323,7 +257,7 @@ PyObject *py_forked(PyObject *, PyObject *) {
     lives.clear();
     strangers.clear();
     generation++;
-    numbers.clear();
+    learnt.clear();
     earlier = Clock{};
     Py_RETURN_NONE;
 }
@@ -335,7 +269,7 @@ PyMethodDef methods[] = {
     {"learn", py_learn, METH_VARARGS, "learn(what, numbers): the stream's numbers of the next words"},
     {"columns", py_columns, METH_O, "columns(offset): what is held"},
     {"words", py_words, METH_VARARGS, "words(what, from): the words above this number"},
-    {"step", py_step, METH_O, "step(number): the step that begins"},
+    {"step", py_step, METH_VARARGS, "step(number, tell): the step that begins; whether the end of the last is told"},
     {"scope", py_scope, METH_O, "scope(number): the scope that this thread is in"},
     {"cause", py_cause, METH_O, "cause(number): why this thread ends what it ends; the cause before"},
     {"kind", py_kind, METH_VARARGS, "kind(address, number): what the bytes there are"},

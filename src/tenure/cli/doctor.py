@@ -28,21 +28,27 @@ _FRAMEWORKS = {
     "numpy": (("numpy",), ("2",)),
 }
 _PYTHONS = ("3.11", "3.12", "3.13")
-# Native parts that need nothing but a compiler, and those built against torch: where they are loaded.
+# Native parts that need nothing but a compiler, and those for a framework: where they are loaded.
 _PLAIN: dict[str, Callable[[], Any]] = {
     "tenure_births": lambda: native.load("tenure_births", "births.c"),
     "tenure_references": lambda: native.load("tenure_references", "references.c"),
     "tenure_stacks": stacks.core,
 }
-_TORCH = {
-    "tenure_torch_handles": ("tenure.frameworks.torch.sealed", "handles"),
-    "tenure_torch_recorder": ("tenure.frameworks.recording.torch", "core"),
+_FOR = {
+    "tenure_torch_handles": ("torch", "tenure.frameworks.torch.sealed", "handles"),
+    "tenure_torch_recorder": ("torch", "tenure.frameworks.recording.torch", "core"),
+    "tenure_jax_recorder": ("jax", "tenure.frameworks.recording.arrays", "core"),
+    "tenure_tensorflow_recorder": ("tensorflow", "tenure.frameworks.recording.arrays", "core"),
 }
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """The arguments."""
-    parser.add_argument("--build", action="store_true", help="import torch, and build the native parts for it")
+    parser.add_argument(
+        "--build",
+        action="store_true",
+        help="import torch, and build the native parts for the frameworks that are installed",
+    )
     parser.add_argument("--format", choices=("full", "json"), default="full", help="how to tell it (default: full)")
 
 
@@ -60,8 +66,9 @@ def look(*, build: bool = False) -> dict[str, Any]:
     """Everything there is to say, as plain data."""
     frameworks = {name: _framework(packages, tested) for name, (packages, tested) in _FRAMEWORKS.items()}
     parts = {name: _state(name, load) for name, load in _PLAIN.items()}
-    if frameworks["torch"]["version"] is not None:
-        parts |= {name: _torch_part(name, *home, build=build) for name, home in _TORCH.items()}
+    for name, home in _FOR.items():
+        if frameworks[home[0]]["version"] is not None:
+            parts[name] = _part_for(name, *home, build=build)
     return {
         "tenure": tenure.__version__,
         "python": {
@@ -119,16 +126,16 @@ def _state(name: str, load: Callable[[], Any]) -> dict[str, str]:
     return {"state": "active", "why": ""} if active else {"state": "off", "why": native.reason(name) or "not known"}
 
 
-def _torch_part(name: str, module: str, function: str, *, build: bool) -> dict[str, str]:
+def _part_for(name: str, framework: str, module: str, function: str, *, build: bool) -> dict[str, str]:
     if os.environ.get("TENURE_NATIVE") == "0":
-        return _state(name, lambda: native.load(name, ""))  # which says that it is off, and imports no torch
+        return _state(name, lambda: native.load(name, ""))  # which says that it is off, and imports no framework
     if build:
-        return _state(name, lambda: _call(module, function))
+        return _state(name, lambda: _call(module, function, *([] if framework == "torch" else [framework])))
     return {"state": "not tried", "why": "built when first needed; --build does it now"}
 
 
-def _call(module: str, function: str) -> Any:
-    return getattr(importlib.import_module(module), function)()
+def _call(module: str, function: str, *args: str) -> Any:
+    return getattr(importlib.import_module(module), function)(*args)
 
 
 def _told(found: dict[str, Any]) -> Iterator[str]:
@@ -149,7 +156,7 @@ def _told(found: dict[str, Any]) -> Iterator[str]:
     yield _row("cache", found["cache"] or "none: no native part is in use")
     yield "native parts"
     for name, part in found["native"].items():
-        yield f"  {name:<22} {part['state']}" + (f": {part['why']}" if part["why"] else "")
+        yield f"  {name:<26} {part['state']}" + (f": {part['why']}" if part["why"] else "")
 
 
 def _row(name: str, told: str) -> str:

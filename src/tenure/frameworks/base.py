@@ -197,19 +197,22 @@ class Source(Protocol):
 
     name: str
     native: bool
-    tells_steps: bool  # whether `at_step` puts the end of the step into the recorder's own rows
+    tells_steps: bool  # whether it can put the end of a step into its own rows
 
     def start(self, sink: Sink) -> None:
         """Begin to tell `sink`."""
 
     def drain(self) -> Any:
-        """Called every 100 ms by the writer's thread: look after what cannot be seen as it happens.
+        """Called several times a second by the writer's thread: look after what cannot be seen as it happens.
 
         A native recorder, which keeps its own tables, returns them as an object with a method `take`; others None.
         """
 
-    def at_step(self, number: int) -> None:
-        """A step is done and this is the next one's number; called in the thread that told so."""
+    def at_step(self, number: int, *, tell: bool) -> None:
+        """A step is done and this is the next one's number; called in the thread that told so.
+
+        Of several recorders one is to `tell` it in its rows, if there is one that can.
+        """
 
     def in_scope(self, name: str) -> None:
         """The scope that this thread is in from now on (empty: none); rows in Python know it by themselves."""

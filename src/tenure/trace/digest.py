@@ -30,6 +30,7 @@ _OTHER = 4
 _PLACES = 32  # to begin from, a process
 _HEAVY = 24 << 20  # bytes in the process that records: what needs more is read from the events
 _LOOK = 64  # batches
+_TOGETHER = 8
 _FEW = 2_000_000  # events, which are read as quickly
 _LARGEST = 1 << 28  # bytes of a digest
 _FORMAT = "tenure digest 1"
@@ -71,6 +72,7 @@ class Digest:
     def __init__(self) -> None:
         self._core = engine(compiled=True)
         self._state = self._core.scan(BINS, -1, False) if self._core else None
+        self._pending: list[Any] = []
         self._latest = array("q")
         self._rows = 0
         self._high = -1
@@ -79,7 +81,18 @@ class Digest:
         self._maps: dict[str, array[int]] = {name: array("i") for name in MAPPED}
 
     def add(self, batch: Any) -> None:
-        """Take up what was written."""
+        """Take up what was written; some at a time, for the first of them costs more than those that follow."""
+        if self._core is not None:
+            self._pending.append(batch)
+            if len(self._pending) >= _TOGETHER:
+                self._take_up()
+
+    def _take_up(self) -> None:
+        for batch in self._pending:
+            self._feed(batch)
+        self._pending.clear()
+
+    def _feed(self, batch: Any) -> None:
         if self._core is None:
             return
         number = len(self._latest)
@@ -114,6 +127,7 @@ class Digest:
 
     def save(self, path: Path, size: int, sum_: int) -> None:
         """Write it beside the stream, which ended with this size and sum. Raises OSError if the disk will not take it."""
+        self._take_up()
         if self._core is None or self._rows < _FEW:
             return
         self._core.finish(self._state)

@@ -53,6 +53,11 @@ def schema() -> Any:
     return pa.schema([(name, types[NUMBERS[name]] if name in NUMBERS else word) for name in COLUMNS])
 
 
+@cache
+def _fields() -> list[tuple[str, Any]]:
+    return [(field.name, field.type) for field in schema()]
+
+
 class Words:
     """The words of one column, each with a number; words are only ever added."""
 
@@ -80,27 +85,28 @@ class Dictionary:
     """The words of all columns of one stream."""
 
     def __init__(self) -> None:
-        self._words = {name: Words() for name in WORDS if name not in SHARED}
+        words = {name: Words() for name in WORDS if name not in SHARED}
+        self._words = {name: words[SHARED.get(name, name)] for name in WORDS}
 
     def __getitem__(self, column: str) -> Words:
-        return self._words[SHARED.get(column, column)]
+        return self._words[column]
 
     def batch(self, columns: dict[str, Any], length: int) -> Any:
         """A record batch. Numbers come as Arrow arrays or sequences with None for what is not known, words as theirs."""
         import pyarrow as pa
 
+        number = pa.int32()
         arrays: list[Any] = []
-        for field in schema():
-            values = columns.get(field.name)
+        for name, kind in _fields():
+            values = columns.get(name)
             if values is None:
-                arrays.append(pa.nulls(length, field.type))
-            elif field.name in NUMBERS:
-                arrays.append(_array(values, field.type))
+                arrays.append(pa.nulls(length, kind))
+            elif name in NUMBERS:
+                arrays.append(_array(values, kind))
             else:
-                arrays.append(
-                    pa.DictionaryArray.from_arrays(_array(values, pa.int32()), self[field.name].array(), safe=False)
-                )
-        return pa.record_batch(arrays, schema=schema())
+                indices = _array(values, number)
+                arrays.append(pa.DictionaryArray.from_arrays(indices, self._words[name].array(), safe=False))
+        return pa.RecordBatch.from_arrays(arrays, schema=schema())
 
 
 def _array(values: Any, kind: Any) -> Any:

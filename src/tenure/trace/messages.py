@@ -16,7 +16,7 @@ _MARK = b"\xff\xff\xff\xff"
 _END = _MARK + bytes(4)
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
 _LARGEST_HEADER = 1 << 24
-# Batches are written every 100 ms: none comes near this.
+# Batches are written several times a second: none comes near this.
 _LARGEST_BODY = 1 << 30
 _LENGTH = struct.Struct("<q").unpack_from
 

@@ -21,7 +21,10 @@ from tenure.trace import writer
 from tenure.trace.events import VERSION, Dictionary
 from tenure.trace.rows import Rows
 
-_INTERVAL = 0.1  # seconds between writes; what a kill may lose is twice that
+# Seconds from the beginning of one write to the end of the next, which is what a kill may lose. Each write costs the
+# user's program a moment, however little it has to say.
+_INTERVAL = 0.15
+_LEAST = 0.08  # between two of them
 _active: Recorder | None = None
 
 
@@ -66,6 +69,7 @@ class Recorder:
 
     def _open(self) -> None:
         self._sources: dict[str, Source] = {}
+        self._teller: Source | None = None  # of steps: one that has rows to write anyway
         self._dictionary = Dictionary()
         self._rows = Rows(self._position, self._stepped)
         self._offset = time.time_ns() - time.monotonic_ns()
@@ -135,11 +139,12 @@ class Recorder:
             self._next(number)
 
     def _next(self, number: int | None) -> None:
-        if not any(source.tells_steps for source in self._sources.values()):
+        teller = self._teller  # another thread may change it
+        if teller is None:
             self._rows.note("step")
         self.step = self.step + 1 if number is None else number
         for source in self._sources.values():
-            source.at_step(self.step)
+            source.at_step(self.step, tell=source is teller)
 
     def _in_scope(self, name: str) -> None:
         for source in self._sources.values():
@@ -154,9 +159,13 @@ class Recorder:
         return self.step, None if region is None else region.name
 
     def _run(self) -> None:
-        while not self._stopping.wait(_INTERVAL) and not self.failure:
+        wait = _INTERVAL
+        while not self._stopping.wait(wait) and not self.failure:
+            began = time.monotonic()
             with self._lock:
                 self._flush()
+            # The next will take as long.
+            wait = max(_INTERVAL - 2 * (time.monotonic() - began), _LEAST)
 
     def _flush(self) -> None:
         self._guard(self._write_all)
@@ -165,7 +174,10 @@ class Recorder:
         for name, source in list(self._sources.items()):
             columns = source.drain()
             if columns is not None:
-                self._write(*columns.take(self._dictionary, self._since, name))
+                found, length = columns.take(self._dictionary, self._since, name)
+                self._write(found, length)
+                if length and source.tells_steps:
+                    self._teller = source
         self._write(*self._rows.take(self._dictionary, self._since))
 
     def _write(self, columns: dict[str, Any], length: int) -> None:

@@ -125,10 +125,9 @@ class Tensorflow:
     def buffers(self) -> list[Crowd]:
         """Tensors born at one place."""
         found: dict[str, list[Any]] = {}
-        for buffer in list(self._source.handles()):
-            tensor = buffer()
-            if tensor is not None and buffer.root is None and buffer.stack:
-                found.setdefault(stacks.plain(buffer.stack), []).append((buffer.number, buffer.step, tensor))
+        for number, step, stack, tensor in self._source.living():
+            if stack:
+                found.setdefault(stacks.plain(stack), []).append((number, step, tensor))
         return [_crowd(stack, sorted(members, key=lambda one: one[:2])) for stack, members in found.items()]
 
     def expects_steps(self) -> bool:

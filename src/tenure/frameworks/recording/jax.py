@@ -20,27 +20,27 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import jax
-import numpy
 from jax._src.lib import _jax
 
-from tenure import native, sites, stacks
+from tenure import sites, stacks
 from tenure.frameworks.base import Sink, Source
-from tenure.frameworks.recording.table import CAUSES, FIRST_JAX, ROW, Columns, Names, What
+from tenure.frameworks.recording import arrays
+from tenure.frameworks.recording.arrays import FIRST_JAX, Arrays
+from tenure.frameworks.recording.columns import CAUSES
 
 Array: Any = jax._src.array.ArrayImpl
 Function: Any = _jax.PjitFunction
 
-_KINDS = (None, "input")
+_KINDS = ("input",)
 
 
 def source() -> Source:
     """The recorder: native if it can be built, else one that looks now and then."""
-    core = native.load("tenure_array_births", "array_births.c")
-    return Looking() if core is None or stacks.core() is None else Jax(core)
+    core = arrays.core("jax")
+    return Looking() if core is None else Jax(core)
 
 
 class Turns:
@@ -75,31 +75,27 @@ class Turns:
         return 0, False
 
 
-class Jax:
+class Jax(Arrays):
     """JAX's recorder."""
 
     name = "jax"
-    native = True
-    tells_steps = False
 
     def __init__(self, core: Any) -> None:
-        self._core = core
-        self._sink: Sink | None = None
-        self._texts: list[str] = []
-        self._threads: dict[int, str] = {}
-        self._scopes, self._causes = Names(), Names(CAUSES)
+        super().__init__(core, _KINDS)
         self._functions: weakref.WeakSet[Any] = weakref.WeakSet()
         self._turns = Turns()
 
     def start(self, sink: Sink) -> None:
         """Stand in the allocation of arrays and in the calls of compiled functions."""
-        self._sink = sink
+        self.begin(sink)
         self._turns = Turns()
-        capture = stacks.core()._capture
-        self._core.start(Array, capture, _measure, _leaves, self._turned, self._stepped, FIRST_JAX)
+        self.core.start(
+            Array, stacks.core()._capture, self._describe, self.ops.number, self.trouble, FIRST_JAX,
+            _leaves, self._turned, self.stepped,
+        )  # fmt: skip
         for array in jax.live_arrays():
-            self._texts.append(_text(array))
-            self._core.adopt(array, -len(self._texts))
+            self.old.append(_text(array))
+            self.core.adopt(array, -len(self.old))
         for thing in gc.get_objects():
             if type(thing) is Function:
                 self._enrol(thing)
@@ -107,59 +103,39 @@ class Jax:
         self._patched = _after(self._pjit, self._enrol)
         _jax.pjit = self._patched
         self._delete = Array.delete
-        Array.delete = self._deleting = _deleting(self._delete, self._core)
+        Array.delete = self._deleting = _deleting(self._delete, self.core)
 
     def _enrol(self, function: Any) -> None:
-        if self._core.enrol(function):
+        if self.core.enrol(function):
             self._functions.add(function)
+
+    def _describe(self, aval: Any, sharding: Any) -> tuple[int, int]:
+        """The number of what such an array is, and its bytes."""
+        return self.what(*_what(aval, sharding)), _measure(aval, sharding)
 
     def _turned(self, place: int, nbytes: int, turn: int) -> bool:
         missed, done = self._turns.turned(place, nbytes, turn)
         for _ in range(missed):
-            self._stepped()
+            self.stepped()
         return done
 
-    def _stepped(self) -> None:
-        if self._sink is not None:
-            self._sink.step()
-
-    def drain(self) -> Columns:
+    def drain(self) -> Any:
         """What was seen since the last time."""
-        for array in self._core.gone():
-            self._core.end(array, CAUSES.index(_how_deleted(array)))
-        data, whats, ops = self._core.take()
-        rows = numpy.frombuffer(data, ROW)
-        told = [_what(*one[:2]) for one in whats]
-        return Columns(rows, ops, told, _KINDS, self._scopes, self._causes, self._threads, self._texts)
-
-    def at_step(self, number: int) -> None:
-        """What comes now belongs to the next step."""
-        self._core.step(number)
-
-    def in_scope(self, name: str) -> None:
-        """What this thread makes belongs to this scope."""
-        self._core.inside(self._scopes.number(name), -1)
-
-    def ending(self, cause: str) -> None:
-        """What this thread ends, it ends for this cause."""
-        self._core.inside(-1, self._causes.number(cause))
-
-    def forked(self, sink: Sink) -> None:
-        """Arrays of the parent are not this process's."""
-        self._sink = sink
-        self._core.forget()
+        for array in self.core.gone():
+            self.core.end(array, _cause(_how_deleted(array)))
+        return super().drain()
 
     def stop(self) -> None:
         """Leave every slot and name as it was."""
-        self._core.stop()
+        self.core.stop()
         for function in list(self._functions):
-            self._core.release(function)
+            self.core.release(function)
         self._functions.clear()
         if _jax.pjit is self._patched:
             _jax.pjit = self._pjit
         if Array.delete is self._deleting:
             Array.delete = self._delete
-        self._sink = None
+        self.sink = None
 
 
 class Looking:
@@ -208,7 +184,7 @@ class Looking:
 
         return forget
 
-    def at_step(self, number: int) -> None:
+    def at_step(self, number: int, *, tell: bool) -> None:
         """A good moment to look."""
         self.drain()
 
@@ -242,7 +218,7 @@ def _after(original: Callable[..., Any], tell: Callable[[Any], None]) -> Callabl
 def _deleting(original: Callable[..., Any], core: Any) -> Callable[..., Any]:
     def delete(self: Any) -> Any:
         done = original(self)
-        core.end(self, CAUSES.index("delete"))
+        core.end(self, _cause("delete"))
         return done
 
     return delete
@@ -263,14 +239,13 @@ def _measure(aval: Any, sharding: Any) -> int:
     return int(count * aval.dtype.itemsize)
 
 
-def _what(aval: Any, sharding: Any) -> What:
-    return _told(aval.shape, aval.dtype, sharding)
-
-
-@lru_cache(1024)
-def _told(shape: Any, dtype: Any, sharding: Any) -> What:
+def _what(aval: Any, sharding: Any) -> tuple[str, str, str]:
     devices = sorted(map(str, sharding.addressable_devices))
-    return What(str(list(shape)), str(dtype), ", ".join(devices))
+    return str(list(aval.shape)), str(aval.dtype), ", ".join(devices)
+
+
+def _cause(name: str) -> int:
+    return CAUSES.index(name) + 1
 
 
 def _text(array: Any) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-from array import array
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -15,11 +13,11 @@ from torch.autograd import profiler
 from tenure import native, stacks
 from tenure.frameworks.base import Sink, Source
 from tenure.frameworks.recording import torch_steps
+from tenure.frameworks.recording.columns import CAUSES, Columns, Growing, Names
 from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
 
 _EVENTS = ("birth", "use", "end", "step")
 _KINDS = ("parameter", "gradient", "optimizer state", "activation", "input")
-CAUSES = ("last reference", "dispose", "scope exit", "session close")
 # Half of what the analyses tell apart: a program may have devices of other frameworks too.
 _DEVICES = ("cpu", *(f"cuda:{index}" for index in range(32 if torch.version.cuda else 0)))
 _TYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32",
@@ -130,7 +128,7 @@ class Native:
         """Begin, with the tensors that are there already."""
         self._core = core()
         self._cuda: Any = None
-        self._columns = Columns(self._core)
+        self._begin()
         self._stopped = False
         self._core.start(stacks.core()._capture)
         self._quiet = Quiet()
@@ -141,6 +139,28 @@ class Native:
         self._steps = torch_steps.Steps(sink, self._core.kind, self._core)
         if torch.version.cuda:
             torch.cuda._lazy_call(self._start_cuda)  # now, or when CUDA is first used
+
+    def _begin(self) -> None:
+        tables = {"event": _EVENTS, "kind": _KINDS, "cause": CAUSES, "device": _DEVICES}
+        self._columns = Columns(self._core, tables, self._fresh)
+        self._known = dict.fromkeys(("op", "shape", "thread"), 0)
+        self._scopes = Names()
+        self._new_scopes = Growing({"scope": self._scopes.words})
+
+    def _fresh(self) -> dict[str, Iterable[Any]]:
+        ops, shapes, threads = (self._words(what) for what in ("op", "shape", "thread"))
+        return {
+            "op": ops,
+            "shape": [sizes for sizes, _ in shapes],
+            "dtype": [_TYPES.get(kind, kind.lower()) for _, kind in shapes],
+            "thread": map(int, threads),
+            **self._new_scopes.fresh(),
+        }
+
+    def _words(self, what: str) -> list[Any]:
+        found: list[Any] = self._core.words(what, self._known[what])
+        self._known[what] += len(found)
+        return found
 
     def _start_cuda(self) -> None:
         built = None if self._stopped else cuda_core()
@@ -161,7 +181,7 @@ class Native:
         """What came since."""
         if self._cuda is not None:
             self._cuda.settle(torch.cuda.device_count())
-        self._columns.read(last=self._stopped)
+        self._columns.read(self._stopped)
         return self._columns
 
     def crowds(self) -> Iterable[tuple[int, int, int, int, int]]:
@@ -181,13 +201,13 @@ class Native:
         """Have this called with the bytes of an allocation that fails."""
         self._core.on_failure(call)
 
-    def at_step(self, number: int) -> None:
+    def at_step(self, number: int, *, tell: bool) -> None:
         """The step that begins now."""
-        self._core.step(number)
+        self._core.step(number, tell)
 
     def in_scope(self, name: str) -> None:
         """The scope that this thread is in from now on; empty for none."""
-        self._core.scope(self._columns.scope(name))
+        self._core.scope(self._scopes.number(name))
 
     def ending(self, cause: str) -> None:
         """Why this thread ends what it ends from now on; empty for no reason of its own."""
@@ -197,7 +217,7 @@ class Native:
         """Forget the parent's tables."""
         self._core.forked()
         self._cuda = None  # CUDA does not work in a child made by fork
-        self._columns = Columns(self._core)
+        self._begin()
         self._steps.sink = sink
 
     def stop(self) -> None:
@@ -209,83 +229,3 @@ class Native:
             self._cuda.stop()
         self._quiet.stop()
         self._core.stop()
-
-
-class Columns:
-    """The native tables on their way into a stream.
-
-    The recorder numbers words (operations, shapes, stacks) as they come; the stream has numbers of its own. For each
-    new word the recorder learns the stream's number, so that it gives whole columns, which Arrow takes as they are.
-    """
-
-    def __init__(self, core: Any) -> None:
-        self._core = core
-        self._known = dict.fromkeys(("op", "shape", "thread", "stack", "scope"), 0)
-        self._scopes: list[str] = []
-        self._begun = False
-        self._length = self._stack = 0
-
-    def scope(self, name: str) -> int:
-        """The number of a scope; 0 is none."""
-        if name and name not in self._scopes:
-            self._scopes.append(name)
-        return self._scopes.index(name) + 1 if name else 0
-
-    def read(self, *, last: bool) -> None:
-        """Take what the recorder has."""
-        self._length, self._stack = self._core.read(last)
-
-    def take(self, dictionary: Any, since: Callable[[int], int], framework: str) -> tuple[dict[str, Any], int]:
-        """What `Dictionary.batch` takes, and how many rows."""
-        import pyarrow as pa
-
-        length, self._length = self._length, 0
-        if not length:
-            return {}, 0
-        self._learn(dictionary)
-        kinds = {
-            "bytes": pa.int64(), "step": pa.int32(), "buffer": pa.uint32(), "uses": pa.uint32(),
-            "time": pa.timestamp("us", tz="UTC"), "last_use": pa.timestamp("us", tz="UTC"),
-        }  # fmt: skip
-        columns = {
-            name: pa.Array.from_buffers(
-                kinds.get(name, pa.int32()),
-                length,
-                [None if bits is None else pa.py_buffer(bits), pa.py_buffer(values)],
-            )
-            for name, (values, bits) in self._core.columns(since(0) * 1000).items()
-        }
-        same = array("i", [dictionary["framework"].number(framework)]) * length
-        columns["framework"] = pa.Array.from_buffers(pa.int32(), length, [None, pa.py_buffer(same)])
-        return columns, length
-
-    def _learn(self, dictionary: Any) -> None:
-        """Tell the recorder the stream's numbers of words that are new."""
-
-        def learn(what: str, texts: Iterable[str]) -> None:
-            self._core.learn(what, [dictionary[what].number(text) if text else -1 for text in texts])
-
-        if not self._begun:
-            self._begun = True
-            for what, table in (("event", _EVENTS), ("kind", _KINDS), ("cause", CAUSES), ("device", _DEVICES)):
-                learn(what, ("", *table))
-            for what in ("op", "shape", "dtype", "thread", "stack", "site", "scope"):
-                learn(what, [""])  # number 0 is none
-        learn("op", self._fresh("op"))
-        shapes = self._fresh("shape")
-        learn("shape", [sizes for sizes, _ in shapes])
-        learn("dtype", [_TYPES.get(kind, kind.lower()) for _, kind in shapes])
-        idents = self._fresh("thread")
-        names = {str(thread.ident): thread.name for thread in threading.enumerate()} if idents else {}
-        learn("thread", [names.get(ident, f"thread {ident}") for ident in idents])
-        learn("scope", self._scopes[self._known["scope"] :])
-        self._known["scope"] = len(self._scopes)
-        fresh = range(self._known["stack"] + 1, self._stack + 1)
-        learn("stack", map(stacks.text, fresh))
-        learn("site", map(stacks.site, fresh))
-        self._known["stack"] = max(self._known["stack"], self._stack)
-
-    def _fresh(self, what: str) -> list[Any]:
-        found: list[Any] = self._core.words(what, self._known[what])
-        self._known[what] += len(found)
-        return found

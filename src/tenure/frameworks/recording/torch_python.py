@@ -92,7 +92,7 @@ class InPython:
     def on_failure(self, call: Callable[[int], None] | None) -> None:
         """Allocations are not seen from here."""
 
-    def at_step(self, number: int) -> None:
+    def at_step(self, number: int, *, tell: bool) -> None:
         """Rows know the step themselves."""
 
     def forked(self, sink: Sink) -> None:
