@@ -132,8 +132,12 @@ class Jax:
 
 
 def _live() -> list[Any]:
+    bridge = getattr(jax._src, "xla_bridge", None)
+    begun = getattr(bridge, "backends_are_initialized", None)
+    if begun is not None and not begun():
+        return []  # to ask would begin them, which on a GPU takes memory
     # Without a name JAX lists one platform's arrays only: where there is a GPU, none of the host's.
-    backends = getattr(getattr(jax._src, "xla_bridge", None), "backends", None)
+    backends = getattr(bridge, "backends", None)
     return [array for name in backends() for array in jax.live_arrays(name)] if backends else jax.live_arrays()
 
 

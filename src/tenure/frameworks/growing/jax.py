@@ -88,9 +88,9 @@ class Jax:
         ]
 
     def buffers(self) -> list[Crowd]:
-        """Arrays born at one place."""
+        """Arrays born at one place, on whatever platform."""
         found: dict[str, list[Any]] = {}
-        for array in jax.live_arrays():
+        for array in ADAPTER.live():
             found.setdefault(_born(array), []).append(array)
         return [
             Crowd("jax", "buffers", stack, len(arrays), sum(array.nbytes for array in arrays), members=arrays[::-1])

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 from tensorflow.python.client import session
-from tensorflow.python.eager import backprop, execute
-from tensorflow.python.eager.polymorphic_function import tracing_compilation
-from tensorflow.python.framework import errors, ops
+from tensorflow.python.eager import backprop
+from tensorflow.python.eager.polymorphic_function import transform
+from tensorflow.python.framework import errors
 
 from tenure import sites, stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
+from tenure.frameworks.growing.before import Before
 from tenure.frameworks.tensorflow import ADAPTER
 
 
@@ -32,9 +34,9 @@ class Tensorflow:
         self._tapes: dict[int, list[weakref.ref[Any]]] = {}
         self._runs: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
         self._patches: list[tuple[Any, str, Any, Any]] = []
-        self._patch(session.BaseSession, "run", self._running)
-        self._patch(backprop.GradientTape, "__init__", self._taping)
-        self._patch(tracing_compilation, "_create_concrete_function", self._tracing)
+        self._patch(session.BaseSession, "run", lambda run: Before(run, self._running))
+        self._patch(backprop.GradientTape, "__init__", lambda init: Before(init, self._taping))
+        transform.CONCRETE_FUNCTION_CALLBACKS.append(self._traced_one)
 
     def stop(self) -> None:
         """Leave everything as it was."""
@@ -42,33 +44,24 @@ class Tensorflow:
             if vars(owner).get(name) is patched:
                 setattr(owner, name, original)
         self._patches.clear()
+        if self._traced_one in transform.CONCRETE_FUNCTION_CALLBACKS:
+            transform.CONCRETE_FUNCTION_CALLBACKS.remove(self._traced_one)
         self._traced.clear()
 
     def on_failure(self, tell: Callable[[str, int | None], None]) -> None:
-        """Of operations and runs of graphs that fail, those for want of memory."""
+        """Whenever TensorFlow makes its error for want of memory, of an operation or of a graph's run."""
 
-        def telling(original: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*args: Any, **kwargs: Any) -> Any:
-                try:
-                    return original(*args, **kwargs)
-                except errors.ResourceExhaustedError as error:
+        def making(original: Callable[..., Any]) -> Callable[..., Any]:
+            def __init__(error: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+                original(error, *args, **kwargs)
+                # A session makes a second one of the first, with the operation's name; users may make their own.
+                again = isinstance(sys.exception(), errors.ResourceExhaustedError)
+                if not again and not sites.is_user(sys._getframe(1).f_code.co_filename):
                     tell(_said(error), None)
-                    raise
 
-            return call
+            return __init__
 
-        def raising(original: Callable[..., Any]) -> Callable[..., Any]:
-            def raise_from_not_ok_status(error: Any, name: Any) -> Any:
-                if getattr(error, "code", None) == errors.RESOURCE_EXHAUSTED:
-                    tell(_said(error.message), None)
-                return original(error, name)
-
-            return raise_from_not_ok_status
-
-        self._patch(ops, "raise_from_not_ok_status", raising)
-        self._patch(execute, "execute", telling)
-        self._patch(execute, "execute_with_cancellation", telling)
-        self._patch(session.BaseSession, "run", telling)
+        self._patch(errors.ResourceExhaustedError, "__init__", making)
 
     def _patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         original = vars(owner)[name]
@@ -76,33 +69,19 @@ class Tensorflow:
         setattr(owner, name, patched)
         self._patches.append((owner, name, original, patched))
 
-    def _running(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def run(own: Any, *args: Any, **kwargs: Any) -> Any:
-            self._capture()  # a run counts as an event, or a program of runs alone would never be looked at
-            versions = self._runs.setdefault(own.graph, [])
-            versions.append(own.graph.version)
-            return original(own, *args, **kwargs)
+    def _running(self, own: Any) -> None:
+        self._capture()  # a run counts as an event, or a program of runs alone would never be looked at
+        self._runs.setdefault(own.graph, []).append(own.graph.version)
 
-        return run
+    def _taping(self, tape: Any) -> None:
+        known = self._tapes.setdefault(self._capture(), [])
+        if len(known) > 64:
+            known[:] = [one for one in known if one() is not None]
+        known.append(weakref.ref(tape))
 
-    def _taping(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def __init__(tape: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(tape, *args, **kwargs)
-            known = self._tapes.setdefault(self._capture(), [])
-            if len(known) > 64:
-                known[:] = [one for one in known if one() is not None]
-            known.append(weakref.ref(tape))
-
-        return __init__
-
-    def _tracing(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def create(*args: Any, **kwargs: Any) -> Any:
-            options = kwargs.get("tracing_options", args[-1] if args else None)
-            key = str(getattr(options, "name", "")), self._capture()
-            self._traced[key] = self._traced.get(key, 0) + 1
-            return original(*args, **kwargs)
-
-        return create
+    def _traced_one(self, function: Any) -> None:
+        key = str(function.graph.name), self._capture()
+        self._traced[key] = self._traced.get(key, 0) + 1
 
     def crowds(self, least: int) -> list[Crowd]:
         """Tensors born at one place; operations that each run adds; traces of one function; tapes that are kept."""
@@ -168,6 +147,6 @@ def _latest(graph: Any, version: int) -> str:
 
 
 def _said(error: object) -> str:
-    """TensorFlow's own words, without the name that it gave to the operation."""
-    first = str(error).partition("\n")[0]
+    """TensorFlow's own words, without the name that it or the user gave to the operation."""
+    first = str(error).partition("\n")[0].partition(" name: ")[0]
     return "TensorFlow: " + first.rpartition("}} ")[2][:200]
