@@ -35,12 +35,10 @@ class Region:
 
     __slots__ = ("agen", "births", "check", "frame", "limit", "moved", "name", "outer")
 
-    def __init__(
-        self, name: str, outer: Region | None, check: Callable[[], type[BaseException] | None] | None = None
-    ) -> None:
+    def __init__(self, name: str, outer: Region | None) -> None:
         self.name = name
         self.outer = outer
-        self.check = check
+        self.check: Callable[[], type[BaseException] | None] | None = None
         self.births: list[Record] | None = []
         self.limit = 256
         self.frame: FrameType | None = None

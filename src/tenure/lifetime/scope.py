@@ -14,6 +14,7 @@ from typing import Any, Self, TypeVar, overload
 from tenure import frameworks, sites
 from tenure.errors import CapExceeded, ScopeError, Unsupported
 from tenure.lifetime import containers, dispose, regions
+from tenure.lifetime.budget import Budget
 from tenure.lifetime.caps import parse_cap
 from tenure.lifetime.regions import Record, Region
 from tenure.model import Remains, Site, size
@@ -45,8 +46,9 @@ class Scope:
         if not self.name:
             site = sites.at(*self._entered)
             self.name = site.short if site else "scope"
-        check = self._check_cap if self.cap is not None else None
-        self._region = Region(self.name, regions.current(), check)
+        self._region = Region(self.name, regions.current())
+        if self.cap is not None:
+            self._region.check = functools.partial(self._check_cap, Budget(self._region, self.cap))
         kinds = [kind for framework in frameworks.awake() for kind in framework.births()]
         regions.enter(self._region, _owner_frame(), kinds)
         return self
@@ -181,8 +183,8 @@ class Scope:
             f"the largest:{''.join(largest)}\n  fix: end some earlier (tenure.dispose, a narrower scope), or raise the cap"
         )
 
-    def _check_cap(self) -> type[CapExceeded] | None:
-        excess = self._excess()
+    def _check_cap(self, budget: Budget) -> type[CapExceeded] | None:
+        excess = self._excess() if budget.is_over() else None
         if excess is None or self._region is None:
             return None
         self._region.check = None  # once; the way out may make tensors too
