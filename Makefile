@@ -35,12 +35,16 @@ demo: $(STAMP) ## What remains after dispose, in three frameworks; what leaks in
 	@echo; echo '$$ tenure check examples/leaking_training.py'
 	@$(BIN)/tenure check --exit-zero examples/leaking_training.py
 
+# What the tests of a file share is made once, and the files come in the order of tests/conftest.py.
+PYTEST := TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Of these, something is otherwise without the native parts.
+TWINS := tests/soak tests/lifetime tests/trace/test_torch_recording.py $(addprefix tests/frameworks/test_,conformance.py cuda.py exchange.py exchange_cuda.py)
 test: $(STAMP) browser ## Run the tests, with the native parts and without
-	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 -m "not long"
-	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy TENURE_NATIVE=0 $(BIN)/python -m pytest -n 2 -m "not long" tests/soak tests/lifetime tests/frameworks tests/trace/test_torch_recording.py
+	$(PYTEST) -m "not long"
+	TENURE_NATIVE=0 $(PYTEST) -m "not long" $(TWINS)
 
 soak: $(STAMP) ## Run the long random programs (about an hour)
-	TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 -m long --timeout 7200
+	$(PYTEST) -m long --timeout 7200
 
 lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import importlib.util
 import json
@@ -36,6 +37,29 @@ def pytest_configure(config):
             f"not installed, but required by the tests: {', '.join(missing)}; "
             "say in TENURE_TEST_FRAMEWORKS which frameworks must be there"
         )
+
+
+# Each process takes one file after the other (`--dist loadfile`, so that what the tests of a file share is made once).
+# Searches through the heap come while it is small; then what takes long, so that none is left alone with it at the end.
+FIRST = (
+    "analysis/test_holders.py", "frameworks/test_conformance.py", "sharing/test_ray.py", "trace/test_same_results.py",
+    "docs/test_page_programs.py", "analysis/test_holders_corpus.py", "watch/test_leaks.py",
+    "soak/test_torch_machine.py", "analysis/test_cluster.py",
+)  # fmt: skip
+LIGHT_TO_HEAVY = ("numpy", "torch", "jax", "tensorflow")
+
+
+def pytest_collection_modifyitems(items):
+    """Files in that order; in a file, one framework after the other, each before a heavier one is loaded."""
+    here = Path(__file__).parent
+    files = dict.fromkeys([*(here / name for name in FIRST), *(item.path for item in items)])
+    rank = {path: at for at, path in enumerate(files)}
+
+    def framework(item):
+        named = getattr(item, "callspec", None) and item.callspec.params.get("framework")
+        return LIGHT_TO_HEAVY.index(named) if named else -1
+
+    items.sort(key=lambda item: (rank[item.path], framework(item)))
 
 
 def pytest_generate_tests(metafunc):
@@ -145,6 +169,8 @@ def _main(file: str, group: str) -> None:
     prepare = getattr(module, "PREPARE", {}).get(group)
     if prepare is not None:
         prepare()
+    gc.collect()
+    gc.freeze()  # tenure's walks over the heap then see what the cases made, not the frameworks' half million objects
     names, cases = zip(*module.CASES[group].items(), strict=True)
     told: list[dict[str, object]] = []
     while len(told) < len(cases):  # after a crash the rest goes on in another child

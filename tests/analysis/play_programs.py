@@ -38,6 +38,8 @@ def measured(main):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # or each collection would go over all that torch brings
     verb, *rest = sys.argv[1:]
     if verb == "measure":
         print(json.dumps({file: measured(module(file).main) for file in rest}))

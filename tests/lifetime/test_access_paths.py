@@ -20,6 +20,8 @@ import tenure
 torch = pytest.importorskip("torch")
 
 FALLBACK = os.environ.get("TENURE_NATIVE") == "0"
+# The ends of JAX's arrays and TensorFlow's variables are their own: without the native parts nothing is otherwise.
+NOTHING_NATIVE = pytest.mark.skipif(FALLBACK, reason="has no native part, and was tried with the others")
 CASES = {}
 PREPARE = {}
 
@@ -1083,6 +1085,7 @@ CASES["jax"] = {name: functools.partial(_try_jax, access) for name, access in JA
 PREPARE["jax"] = _prepare_jax
 
 
+@NOTHING_NATIVE
 @pytest.mark.parametrize("name", JAX)
 def test_jax_data_of_an_ended_array_is_out_of_reach(outcomes, jax, name):
     outcome = outcomes(__file__, "jax")[name]
@@ -1178,6 +1181,7 @@ PREPARE["tensorflow"] = _prepare_tensorflow
 STILL_RUNS = {"traced_before"}
 
 
+@NOTHING_NATIVE
 @pytest.mark.parametrize("name", TENSORFLOW)
 def test_tensorflow_data_of_an_ended_variable_is_out_of_reach(outcomes, tf, name):
     outcome = outcomes(__file__, "tensorflow")[name]

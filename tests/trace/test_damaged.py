@@ -206,7 +206,7 @@ def original(tmp_path_factory):
 
 
 def test_damaged_traces_are_read_or_refused(original):
-    check(original, 0, 1500)
+    check(original, 0, 600)
 
 
 @pytest.mark.long
