@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -148,26 +149,33 @@ class Meter:
 
         before = self._alive.get(device, 0)
         alive = compute.add(compute.cumulative_sum(changes), _number(before, pa.int64()))
-        self._alive[device] = alive[-1].as_py()
-        moments = times.to_pylist() if self._windows else []
+        moments, levels = _integers(times), _integers(alive)
+        self._alive[device] = levels[-1]
         for window in self._windows:
             first = bisect_left(moments, window.start)
             last = len(moments) if window.end is None else bisect_right(moments, window.end)
             if first == len(moments):
                 continue  # it began after all of these
-            start = alive[first - 1].as_py() if first else before
+            start = levels[first - 1] if first else before
             span = window.spans.setdefault(device, Span(start, start, start))
             if last > first:
-                inside = alive.slice(first, last - first)
-                most = compute.max(inside)
-                if most.as_py() > span.most:
-                    span.most, span.when = most.as_py(), moments[first + compute.index(inside, most).as_py()]
-                span.last = alive[last - 1].as_py()
+                inside = levels[first:last]
+                most = max(inside)
+                if most > span.most:
+                    span.most, span.when = most, moments[first + inside.index(most)]
+                span.last = levels[last - 1]
 
 
 def _number(value: int, kind: Any) -> Any:
     """For Arrow, which imports pandas to make a number of its own."""
     return integers([value], kind)[0]
+
+
+def _integers(column: Any) -> array[int]:
+    """A column of 64-bit numbers, none of them unknown, to be looked into often: a scalar of Arrow's takes its time."""
+    found = array("q")
+    found.frombytes(column.buffers()[1][8 * column.offset : 8 * (column.offset + len(column))])
+    return found
 
 
 def _now() -> int:

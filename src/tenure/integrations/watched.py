@@ -11,8 +11,19 @@ from tenure.integrations.meter import Meter
 from tenure.trace import autostart, recorder
 from tenure.trace.limited import Careful
 
+_PAUSE = 1.0  # seconds between two writes
+
 Birthplace = tuple[str, str]  # framework and stack
 Amounts = dict[Birthplace, tuple[int, int]]  # how many, and their bytes
+
+
+class _Unhurried(Careful):
+    """A recorder that nobody reads along with, and whose trace is gone with the process: it has no haste to write."""
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_PAUSE) and not self.failure:
+            with self._lock:
+                self._flush()
 
 
 class Watched:
@@ -24,7 +35,7 @@ class Watched:
         active = recorder.active()
         self._own = active is None
         if active is None:
-            active = Careful(folder, steps=None, trouble=trouble)
+            active = _Unhurried(folder, steps=None, trouble=trouble)
             active.on_watch.append(self._enlist)
             active.start()
         else:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest._code.code import ReprEntry, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
-from tenure.findings import Finding
-from tenure.integrations.meter import Window
-from tenure.integrations.testing.limits import Limits
 from tenure.model import size
-from tenure.views.formats import full
-from tenure.views.formats.text import clean
 
 if TYPE_CHECKING:
+    from tenure.findings import Finding
+    from tenure.integrations.meter import Window
     from tenure.integrations.testing.leftovers import Left
+    from tenure.integrations.testing.limits import Limits
 
 _TOLD = 5  # findings in one report
 
@@ -108,14 +106,16 @@ def too_high(folder: Path, parts: Sequence[Window], device: str, rise: int, limi
 
 def fail(report: pytest.TestReport, verdict: Verdict) -> None:
     """Have a test fail for this."""
-    lines = [f"tenure: {clean(verdict.line)}", ""]
+    from tenure.views.formats import full  # with all faults: a run in which nothing leaks does not load them
+
+    lines = [f"tenure: {_clean(verdict.line)}", ""]
     lines += full.render(verdict.findings[:_TOLD]).splitlines()
     if len(verdict.findings) > _TOLD:
         lines += ["", f"and {len(verdict.findings) - _TOLD} more"]
     first = next(iter(verdict.findings), None)
     short = f"tenure: {verdict.line}" if first is None else f"{first.code} {first.message}"
     file, line, _ = report.location
-    place = ReprFileLocation(file, (line or 0) + 1, clean(short))
+    place = ReprFileLocation(file, (line or 0) + 1, _clean(short))
     entry = ReprEntry([*lines, ""], None, None, place, "value")
     report.outcome = "failed"
     report.longrepr = ReprExceptionInfo(ReprTraceback([entry], None, "value"), place)
@@ -129,7 +129,16 @@ def summarize(reporter: Any, totals: Totals) -> None:
         if totals.kept:
             told.append(f"{size(totals.kept)} kept in caches and single names")
         if totals.peak:
-            told.append(f"the highest peak was {size(totals.peak)} in {clean(totals.highest)}")
+            told.append(f"the highest peak was {size(totals.peak)} in {_clean(totals.highest)}")
         reporter.write_line(f"tenure: {'; '.join(told)}")
     for note in totals.notes:
-        reporter.write_line(f"tenure: {clean(note)}")
+        reporter.write_line(f"tenure: {_clean(note)}")
+
+
+def _clean(text: str) -> str:
+    """What must not reach the terminal as commands, taken out; where there is nothing, nothing is loaded for it."""
+    if text.isprintable():
+        return text
+    from tenure.views.formats.text import clean
+
+    return clean(text)
