@@ -16,7 +16,7 @@ from pathlib import Path
 from tenure.errors import TenureError, TraceError
 from tenure.findings import Finding
 
-_NICE = 5
+_NICE = 10
 _ROUNDS = 10_000  # of reading, before one screen is printed: a trace that grows faster than it is read has no end
 _NONE = "no traced process of yours is running; start one with: tenure run SCRIPT, or name a trace: tenure top FOLDER"
 

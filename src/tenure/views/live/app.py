@@ -23,7 +23,7 @@ from tenure.views.live.plain import headline
 from tenure.views.live.rows import next_order
 from tenure.views.live.session import Session
 
-_PAUSE = 0.4  # seconds between two looks
+_PAUSE = 1.0  # seconds between two looks: most of what a look costs does not depend on how much came. Keys do not wait
 _HEIGHT = 6
 _PLACE = 44  # letters: the source is to be seen, too
 _HEADS = {

@@ -15,7 +15,9 @@ LONGEST = 400  # letters of any text of a trace
 
 def safe(text: str, longest: int = LONGEST) -> str:
     """A text of a trace, as text: without control codes, on one line, cut."""
-    told = clean(text[: longest + 1])
+    told = text[: longest + 1]
+    if not told.isprintable():
+        told = clean(told)
     return told if len(told) <= longest else told[: longest - 1] + "…"
 
 
