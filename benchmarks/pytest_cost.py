@@ -1,8 +1,12 @@
-"""What `pytest --tenure` costs: a suite of 200 clean tests, with and without, in alternating runs. Writes pytest_cost.md."""
+"""What `pytest --tenure` costs: suites of 200 clean tests, with it and twice without, in turns. Writes pytest_cost.md.
+
+pytest_cost.py [ROUNDS]
+"""
 
 import datetime
 import os
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -12,7 +16,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 9
 SUITES = {
     "torch: training of a small network, about 10 ms each": """
         import pytest
@@ -93,18 +97,9 @@ def run(folder: Path, *words: str) -> tuple[float, float]:
     environment |= {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
     # As installed packages have it: compiled once. Beside the suite, so that nothing is written elsewhere.
     environment["PYTHONPYCACHEPREFIX"] = str(folder / "cache")
-    command = [
-        sys.executable,
-        "-W",
-        "ignore",
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        *words,
-        str(folder / "test_suite.py"),
-    ]
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what other plugins take is no part of this
+    plugins = ["-p", "no:cacheprovider", "-p", "tenure.integrations.pytest"]
+    command = [sys.executable, "-W", "ignore", "-m", "pytest", "-q", *plugins, *words, str(folder / "test_suite.py")]
     began = time.perf_counter()
     child = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     output = child.stdout.read().decode()
@@ -115,54 +110,61 @@ def run(folder: Path, *words: str) -> tuple[float, float]:
     return wall, usage.ru_utime + usage.ru_stime
 
 
-def measure(text: str) -> list[float]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+def measure(name: str, text: str) -> str:
+    """Rounds of three runs, the watched one in each place as often; a line of the table."""
+    rounds = []
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
         (folder / "test_suite.py").write_text(textwrap.dedent(text))
         (folder / "pytest.ini").write_text("[pytest]\n")
         run(folder, "--tenure")  # compiles
         run(folder)
-        pairs = []
-        for number in range(PAIRS):
-            order = [(), ("--tenure",)] if number % 2 == 0 else [("--tenure",), ()]
-            done = {words: run(folder, *words) for words in order}
-            pairs.append((*done[()], *done["--tenure",]))
-            print(f"  {pairs[-1]}", flush=True)
-    columns = list(zip(*pairs, strict=True))
-    wall = statistics.median(after / before for before, after in zip(columns[0], columns[2], strict=True))
-    processor = statistics.median(after / before for before, after in zip(columns[1], columns[3], strict=True))
-    return [*map(statistics.median, columns), wall, processor]
+        for at in range(ROUNDS):
+            runs = [run(folder, *["--tenure"] * (place == at % 3)) for place in range(3)]
+            watched = runs.pop(at % 3)
+            rounds.append((watched, *runs[:: 1 if at % 2 else -1]))
+            print(f"  {name}: {rounds[-1]}", flush=True)
+    cells = [name]
+    for at in (1, 0):  # first the processor's time
+        cells += [
+            f"{statistics.median(one[at] for one in kind):.2f} s" for kind in list(zip(*rounds, strict=True))[1::-1]
+        ]
+        cells.append(_told([watched[at] * 2 / (one[at] + other[at]) for watched, one, other in rounds]))
+        cells.append(_told([one[at] / other[at] for _, one, other in rounds]))
+    return f"| {' | '.join(cells)} |"
+
+
+def _told(ratios: list[float]) -> str:
+    """The median, and where it would lie in 95 of 100 such runs, by drawing from these ratios again and again."""
+    draws = random.Random(0)
+    medians = sorted(statistics.median(draws.choices(ratios, k=len(ratios))) for _ in range(2000))
+    return f"{statistics.median(ratios):.3f} ({medians[50]:.3f} to {medians[-51]:.3f})"
+
+
+def page(rows: list[str]) -> str:
+    about = ", ".join(f"{name} {version(name)}" for name in ("pytest", "torch", "jax", "tensorflow-cpu"))
+    today = datetime.datetime.now(datetime.UTC).date()
+    return f"""# What `pytest --tenure` costs
+
+A suite of 200 clean tests, each watched for what it leaves behind and for its peak, and all passing: whole runs of pytest
+without other plugins, from the start of Python to its end. In rounds of three runs one has `--tenure` and two have not.
+*Ratio* is that of the one to the two others; *noise* is the ratio of these two to each other, which would be 1 on a quiet
+machine. Both are medians of {ROUNDS} rounds, with the range in which that median lies in 95 of 100 such runs. The processor's
+time is that of the whole process, all of its threads: it says more than the wall's where the machine has other work too.
+Made by `python benchmarks/pytest_cost.py`.
+
+{about}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}, {today}.
+
+| suite | processor | with --tenure | ratio | noise | wall | with --tenure | ratio | noise |
+|---|---|---|---|---|---|---|---|---|
+{chr(10).join(rows)}
+"""
 
 
 def main() -> None:
-    rows = []
-    for name, text in SUITES.items():
-        print(name, flush=True)
-        bare, bare_cpu, watched, watched_cpu, wall, processor = measure(text)
-        rows.append(
-            f"| {name} | {bare:.2f} s | {watched:.2f} s | {bare_cpu:.2f} s | {watched_cpu:.2f} s | {wall:.3f} | {processor:.3f} |"
-        )
-        write(rows)
-
-
-def write(rows: list[str]) -> None:
-    about = ", ".join(f"{name} {version(name)}" for name in ("pytest", "torch", "jax", "tensorflow-cpu"))
-    load = os.getloadavg()[0]
-    today = datetime.datetime.now(datetime.UTC).date()
-    page = f"""# What `pytest --tenure` costs
-
-A suite of 200 clean tests, each watched for what it leaves behind and for its peak, and all passing, with and without
-`--tenure`: whole runs of pytest, from the start of Python to its end, in alternating order, {PAIRS} pairs. Ratios are
-medians over the pairs. The processor's time is that of the whole process: it says more than the wall's where the
-machine has other work too. Made by `python benchmarks/pytest_cost.py`.
-
-{about}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, load average {load:.1f}, {today}.
-
-| suite | wall | with --tenure | processor | with --tenure | ratio of wall | ratio of processor |
-|---|---|---|---|---|---|---|
-""" + "\n".join(rows)
-    (Path(__file__).parent / "pytest_cost.md").write_text(page + "\n")
-    print(page, flush=True)
+    text = page([measure(*suite) for suite in SUITES.items()])
+    (Path(os.environ.get("OUT", Path(__file__).parent)) / "pytest_cost.md").write_text(text)
+    print(text)
 
 
 if __name__ == "__main__":

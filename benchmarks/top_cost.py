@@ -1,9 +1,10 @@
 """What being watched by `tenure top` costs a traced training, as a ratio to the same one that nobody watches.
 
-    top_cost.py [ROUNDS]
+    top_cost.py [CYCLES]
 
-One traced process trains in short rounds, with a `tenure top` attached, in a terminal of its own, on another core. In every
-other round it is paused (its key p); when it goes on it reads what it has missed. Writes benchmarks/top_cost.md.
+One traced process trains in rounds, with a `tenure top` attached, in a terminal of its own, on another core. A cycle is three
+rounds: in one `top` looks on, in the two others it is paused (its key p). What the two differ by is the noise of the method,
+and is told beside. Writes benchmarks/top_cost.md.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from pathlib import Path
 
 import torch
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-# The model, its width, where it is trained, and steps a round.
-JOBS = [("transformer, d=32", 32, "cpu", 20), ("transformer, d=128", 128, "cpu", 4)]
-ON_CUDA = [("launch-bound transformer, d=32", 32, "cuda", 60), ("GPT-2 small, bf16, 8 x 1024", 0, "cuda", 10)]
+CYCLES = int(sys.argv[1]) if len(sys.argv) > 1 else 40
+SECONDS = 1.2  # of a round: `top` looks once a second
+BEFORE = 0.6  # seconds of training before each round, in which `top` reads what it has missed; they do not count
+# The model, its width, and where it is trained.
+JOBS = [("transformer, d=32", 32, "cpu"), ("transformer, d=128", 128, "cpu")]
+ON_CUDA = [("launch-bound transformer, d=32", 32, "cuda"), ("GPT-2 small, bf16, 8 x 1024", 0, "cuda")]
 HERE = Path(__file__).parent
 TRAINING = """
 import os, sys, time
@@ -45,10 +48,15 @@ for _ in range(20):
     train(model, optimizer, batch)
 print("ready", flush=True)
 for line in sys.stdin:
-    wall, own = time.perf_counter(), time.process_time()
-    for _ in range(int(line)):
+    before, seconds = map(float, line.split())
+    end = time.perf_counter() + before
+    while time.perf_counter() < end:
         train(model, optimizer, batch)  # which waits for the loss
-    print(time.perf_counter() - wall, time.process_time() - own, flush=True)
+    wall, own, count = time.perf_counter(), time.process_time(), 0
+    while time.perf_counter() < wall + seconds:
+        train(model, optimizer, batch)
+        count += 1
+    print((time.perf_counter() - wall) / count, (time.process_time() - own) / count, flush=True)
 """
 
 
@@ -101,8 +109,8 @@ class Watched:
         os.close(self._here)
 
 
-def measure(name: str, width: int, device: str, count: int, scratch: Path) -> str:
-    """Pairs of rounds, the watched one now first and now second; a line of the table."""
+def measure(name: str, width: int, device: str, scratch: Path) -> str:
+    """Cycles of three rounds, the watched one in each place as often; a line of the table."""
     cores = sorted(os.sched_getaffinity(0))
     script = scratch / "train.py"
     script.write_text(TRAINING)
@@ -115,34 +123,35 @@ def measure(name: str, width: int, device: str, count: int, scratch: Path) -> st
         process.stdout.readline()
         top = Watched(folder, cores[-1])
 
-        def steps(*, watched: bool) -> tuple[float, float]:
+        def step(*, watched: bool) -> tuple[float, float, float]:
+            """Wall and processor time of a step, and what top took of its core."""
             top.go_on(watched)
-            process.stdin.write(f"{count}\n")
+            began, used = time.perf_counter(), top.used()
+            process.stdin.write(f"{BEFORE} {SECONDS}\n")
             process.stdin.flush()
-            wall, own = process.stdout.readline().split()
-            return float(wall) / count, float(own) / count
+            wall, own = map(float, process.stdout.readline().split())
+            return wall, own, (top.used() - used) / (time.perf_counter() - began)
 
-        steps(watched=False), steps(watched=True)
-        pairs, began, watched = [], top.used(), 0.0
-        for at in range(ROUNDS):
-            order = (True, False) if at % 2 else (False, True)
-            found = {one: steps(watched=one) for one in order}
-            pairs.append((found[False], found[True]))
-            watched += found[True][0] * count
-            print(name, at, *(f"{found[True][k] / found[False][k]:.3f}" for k in range(2)), flush=True)
-        share = (top.used() - began) / watched
+        step(watched=False), step(watched=True)
+        cycles = []
+        for at in range(CYCLES):
+            rounds = [step(watched=place == at % 3) for place in range(3)]
+            watched = rounds.pop(at % 3)
+            cycles.append((watched, *rounds[:: 1 if at % 2 else -1]))
+            print(name, at, *(f"{watched[k] * 2 / (rounds[0][k] + rounds[1][k]):.3f}" for k in range(2)), flush=True)
         top.leave()
         process.stdin.close()
         if process.wait(60) != 0:
             raise RuntimeError("the training failed")
-    plain = [one for one, _ in pairs]
-    walls, owns = ([during[at] / before[at] for before, during in pairs] for at in range(2))
-    rows = _rows(folder)
-    seconds = statistics.median(one[0] for one in plain)
-    own = statistics.median(one[1] for one in plain)
+    wall, own = (statistics.median(one[at] for _, one, _ in cycles) for at in range(2))
+    told = []
+    for at in (1, 0):
+        told.append(_told([watched[at] * 2 / (one[at] + other[at]) for watched, one, other in cycles]))
+        told.append(_told([one[at] / other[at] for _, one, other in cycles]))
+    share = statistics.median(watched[2] for watched, _, _ in cycles)
     return (
-        f"| {name} | {seconds * 1e3:.1f} ms | {own * 1e3:.1f} ms | {rows / seconds:,.0f} "
-        f"| {_told(owns)} | {_told(walls)} | {share:.0%} |"
+        f"| {name} | {wall * 1e3:.1f} ms | {own * 1e3:.1f} ms | {_rows(folder) / wall:,.0f} "
+        f"| {' | '.join(told)} | {share:.0%} |"
     )
 
 
@@ -161,32 +170,36 @@ def _rows(folder: Path) -> float:
     return sum(process.events for process in trace.processes) / max(1, len(trace.scanned.steps[0]))
 
 
+def page(lines: list[str]) -> str:
+    """The table so far, and what it says."""
+    where = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    return f"""# What being watched costs
+
+One process trains under `tenure run`, with a `tenure top` attached in a terminal of its own, on another core. In cycles of
+three rounds of {SECONDS} seconds `top` looks on in one and is paused in two; before each round it has {BEFORE} seconds to read what it
+has missed. *Watched* is the step while it looks on, as a ratio to the step of the two other rounds; *nobody* is the ratio
+of these two to each other, which would be 1 but for the noise. Both are medians of {CYCLES} cycles, with the range in which that
+median lies in 95 of 100 such runs. *Processor* is the traced process's own time, all of its threads. The last column is what
+`top` itself takes of its core. Made by `benchmarks/top_cost.py`.
+
+{datetime.now(tz=UTC):%Y-%m-%d}, torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}, one thread{where}.
+{len(os.sched_getaffinity(0))} cores, and {os.getloadavg()[1]:.1f} processes that wanted them: wall times tell what the others did, too.
+
+| model | step | processor | rows/s | watched, processor | nobody, processor | watched, wall | nobody, wall | of a core for top |
+|---|---|---|---|---|---|---|---|---|
+{chr(10).join(lines)}
+"""
+
+
 def main() -> None:
     os.environ["OMP_NUM_THREADS"] = "1"
     scratch = Path(tempfile.mkdtemp(prefix="tenure-top-"))
-    lines = [measure(*job, scratch) for job in [*JOBS, *(ON_CUDA if torch.cuda.is_available() else [])]]
-    where = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    busy = os.getloadavg()[1]
-    text = [
-        "# What being watched costs",
-        "",
-        "One process trains under `tenure run`, in short rounds, with a `tenure top` attached in a terminal of its own, on another",
-        "core. In every other round `top` is paused; when it goes on, it reads what it has missed. The ratio is that of the step",
-        f"while it is watched to the step while it is not, the median of {ROUNDS} pairs of rounds, and the range in which that median lies",
-        "in 95 of 100 such runs. *Processor time* is the traced process's own, all of its threads. The last column is what `top`",
-        "itself took of its core while it looked on. Made by `benchmarks/top_cost.py`.",
-        "",
-        f"{datetime.now(tz=UTC):%Y-%m-%d}, torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}, one thread{where}.",
-        f"{len(os.sched_getaffinity(0))} cores, and {busy:.1f} processes that wanted them: wall times tell what the others did, too.",
-        "",
-        "| model | step | processor time of a step | rows/s | ratio, processor time | ratio, wall time | of a core for top |",
-        "|---|---|---|---|---|---|---|",
-        *lines,
-        "",
-    ]
-    out = Path(os.environ.get("OUT", HERE)) / ("top_cost_cuda.md" if where else "top_cost.md")
-    out.write_text("\n".join(text))
-    print("\n".join(text))
+    name = "top_cost_cuda.md" if torch.cuda.is_available() else "top_cost.md"
+    lines = []
+    for job in [*JOBS, *(ON_CUDA if torch.cuda.is_available() else [])]:
+        lines.append(measure(*job, scratch))
+        (Path(os.environ.get("OUT", HERE)) / name).write_text(page(lines))
+    print(page(lines))
     shutil.rmtree(scratch)
 
 
