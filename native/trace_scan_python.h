@@ -4,6 +4,17 @@ constexpr const char *kCapsule = "tenure.scan";
 
 Scan *scan_of(PyObject *capsule) { return static_cast<Scan *>(PyCapsule_GetPointer(capsule, kCapsule)); }
 
+// The arguments (scan, number) of most functions here; nullptr and an error if they are not that.
+Scan *scan_and(PyObject *args, int *number) {
+    PyObject *capsule;
+    return PyArg_ParseTuple(args, "Oi", &capsule, number) ? scan_of(capsule) : nullptr;
+}
+
+Scan *scan_and(PyObject *args, unsigned int *number) {
+    PyObject *capsule;
+    return PyArg_ParseTuple(args, "OI", &capsule, number) ? scan_of(capsule) : nullptr;
+}
+
 PyObject *capsule_of(Scan *scan) {
     return PyCapsule_New(scan, kCapsule, [](PyObject *self) { delete scan_of(self); });
 }
@@ -124,28 +135,26 @@ PyObject *lives(const All &all, Get life) {
         "kind", told(all, [&](auto &one) { return life(one).kind; }));
 }
 
+std::vector<Life> living(Scan &scan, unsigned int process) {
+    std::vector<Life> found;
+    if (process < scan.living.size()) scan.living[process].each([&](const Life &life) { found.push_back(life); });
+    return found;
+}
+
 // alive(scan, process): the living, as columns.
 PyObject *py_alive(PyObject *, PyObject *args) {
-    PyObject *capsule;
     unsigned int process;
-    if (!PyArg_ParseTuple(args, "OI", &capsule, &process)) return nullptr;
-    Scan *scan = scan_of(capsule);
+    Scan *scan = scan_and(args, &process);
     if (!scan) return nullptr;
-    std::vector<Life> found;
-    if (process < scan->living.size()) scan->living[process].each([&](const Life &life) { found.push_back(life); });
-    return lives(found, [](const Life &life) -> const Life & { return life; });
+    return lives(living(*scan, process), [](const Life &life) -> const Life & { return life; });
 }
 
 // keep(scan, process): the living as they are, for `restore`.
 PyObject *py_keep(PyObject *, PyObject *args) {
-    PyObject *capsule;
     unsigned int process;
-    if (!PyArg_ParseTuple(args, "OI", &capsule, &process)) return nullptr;
-    Scan *scan = scan_of(capsule);
+    Scan *scan = scan_and(args, &process);
     if (!scan) return nullptr;
-    std::vector<Life> found;
-    if (process < scan->living.size()) scan->living[process].each([&](const Life &life) { found.push_back(life); });
-    return told(found, [](const Life &life) { return life; });
+    return told(living(*scan, process), [](const Life &life) { return life; });
 }
 
 PyObject *py_restore(PyObject *, PyObject *args) {
@@ -186,10 +195,8 @@ PyObject *py_ended(PyObject *, PyObject *capsule) {
 
 // peaks(scan, process): (bytes, time, left) of each device; of all processes if that is below 0.
 PyObject *py_peaks(PyObject *, PyObject *args) {
-    PyObject *capsule;
     int process;
-    if (!PyArg_ParseTuple(args, "Oi", &capsule, &process)) return nullptr;
-    Scan *scan = scan_of(capsule);
+    Scan *scan = scan_and(args, &process);
     if (!scan) return nullptr;
     PyObject *list = PyList_New(0);
     const Curve *curve = &scan->all;
@@ -202,28 +209,29 @@ PyObject *py_peaks(PyObject *, PyObject *args) {
     return list;
 }
 
+// The arguments (scan, device), and the scan's curve of that device; nullptr and an error if there is none.
+Scan *scan_and_device(PyObject *args, const std::vector<Bin> **bins) {
+    int device;
+    Scan *scan = scan_and(args, &device);
+    if (!scan) return nullptr;
+    if (device < 0 || device >= kDevices) return PyErr_Format(PyExc_ValueError, "no such device"), nullptr;
+    *bins = &scan->all.bins[device];
+    return scan;
+}
+
 // bins(scan, device): the curve as (shift, indices, most, last).
 PyObject *py_bins(PyObject *, PyObject *args) {
-    PyObject *capsule;
-    int device;
-    if (!PyArg_ParseTuple(args, "Oi", &capsule, &device)) return nullptr;
-    Scan *scan = scan_of(capsule);
+    const std::vector<Bin> *all;
+    Scan *scan = scan_and_device(args, &all);
     if (!scan) return nullptr;
-    if (device < 0 || device >= kDevices) return PyErr_Format(PyExc_ValueError, "no such device");
-    const auto &all = scan->all.bins[device];
-    return Py_BuildValue("(iNNN)", scan->all.shift, told(all, [](auto &bin) { return bin.index; }), told(all, [](auto &bin) { return bin.most; }),
-                         told(all, [](auto &bin) { return bin.last; }));
+    return Py_BuildValue("(iNNN)", scan->all.shift, told(*all, [](auto &bin) { return bin.index; }), told(*all, [](auto &bin) { return bin.most; }),
+                         told(*all, [](auto &bin) { return bin.last; }));
 }
 
 // moments(scan, device): when each bin of the curve was at its most.
 PyObject *py_moments(PyObject *, PyObject *args) {
-    PyObject *capsule;
-    int device;
-    if (!PyArg_ParseTuple(args, "Oi", &capsule, &device)) return nullptr;
-    Scan *scan = scan_of(capsule);
-    if (!scan) return nullptr;
-    if (device < 0 || device >= kDevices) return PyErr_Format(PyExc_ValueError, "no such device");
-    return told(scan->all.bins[device], [](auto &bin) { return bin.when; });
+    const std::vector<Bin> *all;
+    return scan_and_device(args, &all) ? told(*all, [](auto &bin) { return bin.when; }) : nullptr;
 }
 
 template <class T>
@@ -281,10 +289,8 @@ PyObject *py_facts(PyObject *, PyObject *capsule) {
 
 // steps(scan, process): when its steps were done.
 PyObject *py_steps(PyObject *, PyObject *args) {
-    PyObject *capsule;
     unsigned int process;
-    if (!PyArg_ParseTuple(args, "OI", &capsule, &process)) return nullptr;
-    Scan *scan = scan_of(capsule);
+    Scan *scan = scan_and(args, &process);
     if (!scan) return nullptr;
     return told(process < scan->steps.size() ? scan->steps[process] : std::vector<int64_t>(), [](int64_t value) { return value; });
 }

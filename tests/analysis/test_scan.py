@@ -1,38 +1,15 @@
 """The scan, natively and in Python, against what DuckDB says of the same trace."""
 
-import sys
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
 from tenure.analysis import scan as scanning
-from tenure.analysis import scan_twin
 from tenure.traces import load
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "trace"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from made_traces import make, make_two
-from replicate import replicate, split
 
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory):
-    place = tmp_path_factory.mktemp("scan")
-    make(place / "one", count=1500)
-    make_two(place / "two")
-    replicate(place / "one", place / "long", 12_000)
-    split(place / "one", place / "split", 64)
-    return place
-
-
-@pytest.fixture(params=["native", "twin"])
-def scan(request, monkeypatch):
-    if request.param == "twin":
-        monkeypatch.setattr(scanning, "engine", lambda: scan_twin)
-    else:
-        assert scanning.engine() is not scan_twin, "the native scan could not be built"
-    return scanning.scan
+def traces(make_traces):
+    return make_traces(1500, 12_000, 64)
 
 
 def micro(value):

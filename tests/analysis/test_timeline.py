@@ -1,8 +1,5 @@
 """Who was alive at many moments, natively and in Python, against what DuckDB says of the same trace."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from tenure.analysis import scan as scanning
@@ -10,29 +7,10 @@ from tenure.analysis import scan_twin
 from tenure.analysis.timeline import lives_of, timeline
 from tenure.traces import load
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "trace"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-from made_traces import make, make_two
-from replicate import replicate, split
-
 
 @pytest.fixture(scope="module")
-def traces(tmp_path_factory):
-    place = tmp_path_factory.mktemp("timeline")
-    make(place / "one", count=600)
-    make_two(place / "two")
-    replicate(place / "one", place / "long", 6_000)
-    split(place / "one", place / "split", 5)
-    return place
-
-
-@pytest.fixture(params=["native", "twin"])
-def scan(request, monkeypatch):
-    if request.param == "twin":
-        monkeypatch.setattr(scanning, "engine", lambda: scan_twin)
-    else:
-        assert scanning.engine() is not scan_twin, "the native scan could not be built"
-    return scanning.scan
+def traces(make_traces):
+    return make_traces(600, 6_000, 5)
 
 
 ALIVE = """

@@ -14,24 +14,21 @@ import tenure
 PROGRAMS = Path(__file__).with_name("programs")
 
 
-def found_by_run(script, tmp_path, *arguments):
+def run(script, tmp_path, *options, arguments=()):
+    """The process, and what it found besides advice."""
     out = tmp_path / "findings.json"
-    command = [
-        sys.executable,
-        "-m",
-        "tenure",
-        "run",
-        "-o",
-        str(tmp_path / "trace"),
-        "--findings",
-        str(out),
-        str(script),
-        *arguments,
-    ]
+    words = ["-o", str(tmp_path / "trace"), "--findings", str(out), *options, str(script), *arguments]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280)
+    done = subprocess.run(
+        [sys.executable, "-m", "tenure", "run", *words], capture_output=True, text=True, env=environment, timeout=280
+    )
+    return done, [one for one in json.loads(out.read_text()) if one["code"] < "TN500"]
+
+
+def found_by_run(script, tmp_path, *arguments):
+    done, findings = run(script, tmp_path, arguments=arguments)
     assert done.returncode == 0, done.stderr
-    return [one for one in json.loads(out.read_text()) if one["code"] < "TN500"], done.stderr
+    return findings, done.stderr
 
 
 def marked(source, word):
@@ -76,43 +73,18 @@ def test_of_one_leak_and_three_caches_the_leak_is_named(program, code, container
 def test_a_program_that_fails_has_its_leaks_told(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(LEAKS["losses in a dict of lists"][1] + "raise SystemExit('no more')\n")
-    out = tmp_path / "findings.json"
-    command = [
-        sys.executable,
-        "-m",
-        "tenure",
-        "run",
-        "-o",
-        str(tmp_path / "trace"),
-        "--findings",
-        str(out),
-        str(script),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done, findings = run(script, tmp_path)
     assert done.returncode == 1
     assert "no more" in done.stderr and "error[TN301]" in done.stderr
-    assert [one["code"] for one in json.loads(out.read_text())] == ["TN301"]
+    assert [one["code"] for one in findings] == ["TN301"]
 
 
 def test_quiet_says_nothing_but_keeps_the_findings(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(LEAKS["losses in a dict of lists"][1])
-    out = tmp_path / "findings.json"
-    command = [
-        sys.executable,
-        "-m",
-        "tenure",
-        "run",
-        "--quiet",
-        "-o",
-        str(tmp_path / "t"),
-        "--findings",
-        str(out),
-        str(script),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done, findings = run(script, tmp_path, "--quiet")
     assert (done.returncode, done.stderr) == (0, "")
-    assert [one["code"] for one in json.loads(out.read_text())] == ["TN301"]
+    assert [one["code"] for one in findings] == ["TN301"]
 
 
 def test_a_trace_of_a_block_tells_its_leaks(tmp_path):

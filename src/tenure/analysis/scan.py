@@ -164,22 +164,31 @@ class Scan:
         told: dict[str, bytes] = self.core.alive(self.state, source.at)
         return told
 
+    def fed(self, state: Any, source: Source, begin: int, end: int, more: int) -> Iterator[int]:
+        """Feed what a process did from shortly before a moment, until another has passed and so many batches more.
+
+        Gives the rows that were fed, some at a time.
+        """
+        start = 0
+        for batch, latest, lives in self.kept.get(source.at, ()):
+            if latest <= begin:
+                start, kept = batch, lives
+        if start:
+            self.core.restore(state, source.at, kept)
+        passed = None
+        for chunk in source.numbers.chunks(self.columns, range(start, len(source.numbers))):
+            latest = source.feed(self.core, state, chunk)
+            yield sum(batch.num_rows for _, batch in chunk)
+            if passed is None and latest > end + WINDOW:
+                passed = chunk[-1][0]
+            if passed is not None and chunk[-1][0] >= passed + more:
+                return
+
     def _alive_at(self, source: Source, moment: int) -> dict[str, bytes]:
         """Begin before the moment, and go on until nobody's fate is open but that of those who lived long."""
         state = self.core.scan(0, moment, False)
-        begin = 0
-        for batch, latest, lives in self.kept.get(source.at, ()):
-            if latest <= moment:
-                begin, kept = batch, lives
-        if begin:
-            self.core.restore(state, source.at, kept)
-        passed = None
-        for chunk in source.numbers.chunks(self.columns, range(begin, len(source.numbers))):
-            latest = source.feed(self.core, state, chunk)
-            if passed is None and latest > moment + WINDOW:
-                passed = chunk[-1][0]
-            if passed is not None and chunk[-1][0] >= passed + LONG:
-                break
+        for _ in self.fed(state, source, moment, moment, LONG):
+            pass
         told: dict[str, bytes] = self.core.alive(state, source.at)
         return self._resolved(source.at, told)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure.analysis.scan import LONG, NEVER, WINDOW, Scan, table
+from tenure.analysis.scan import LONG, NEVER, Scan, table
 from tenure.errors import Unsupported
 
 PARTS = 750  # of the time shown; each has its highest moment, and its last
@@ -112,31 +112,10 @@ def _near(scan: Scan, begin: int, end: int) -> Any:
     """The curve around a stretch of time, finer than that of the whole run."""
     state = scan.core.scan(_BINS, -1, False)
     for source in scan.sources:
-        for _ in _fed(scan, state, source, begin, end, 0):
+        for _ in scan.fed(state, source, begin, end, 0):
             pass
     scan.core.finish(state)
     return state
-
-
-def _fed(scan: Scan, state: Any, source: Any, begin: int, end: int, more: int) -> Iterator[int]:
-    """Feed what a process did from shortly before a moment, until another has passed and so many batches more.
-
-    Gives the rows that were fed, some at a time.
-    """
-    start = 0
-    for batch, latest, lives in scan.kept.get(source.at, ()):
-        if latest <= begin:
-            start, kept = batch, lives
-    if start:
-        scan.core.restore(state, source.at, kept)
-    passed = None
-    for chunk in source.numbers.chunks(scan.columns, range(start, len(source.numbers))):
-        latest = source.feed(scan.core, state, chunk)
-        yield sum(batch.num_rows for _, batch in chunk)
-        if passed is None and latest > end + WINDOW:
-            passed = chunk[-1][0]
-        if passed is not None and chunk[-1][0] >= passed + more:
-            return
 
 
 def _lives(scan: Scan, begin: int, end: int) -> Iterator[Any]:
@@ -148,7 +127,7 @@ def _lives(scan: Scan, begin: int, end: int) -> Iterator[Any]:
         state = scan.core.scan(0, -1, False)
         scan.core.ended(state)
         waiting = 0
-        for rows in _fed(scan, state, source, begin, end, LONG):
+        for rows in scan.fed(state, source, begin, end, LONG):
             waiting += rows
             if waiting > _AT_ONCE:
                 waiting = 0

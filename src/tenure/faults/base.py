@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tenure.findings import Finding, Fix, Place, Severity
+from tenure.findings import Finding, Fix, Place, Role, Severity
+from tenure.model import Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +48,9 @@ class Fault:
             evidence=dict(evidence or {}),
             at=at,
         )
+
+
+def known(error: BaseException | None, places: Mapping[Role, str]) -> list[Place]:
+    """The places that an error of tenure's own has with it: by role, the name of its attribute."""
+    found = ((role, getattr(error, name, None)) for role, name in places.items())
+    return [Place.at(role, site) for role, site in found if isinstance(site, Site)]

@@ -38,9 +38,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tenure.faults.base import Fault
-from tenure.findings import Fix, Place, Role
-from tenure.model import Site
+from tenure.faults.base import Fault, known
+from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.check.facts import Found
@@ -78,10 +77,7 @@ def in_exception(raised: Raised) -> Finding | None:
 
 def _ours(raised: Raised) -> Finding:
     """tenure's own variable, whose error knows the places."""
-    error = raised.exception
-    sites: tuple[tuple[Role, str], ...] = (("birth", "first"), ("use", "again"))
-    known = ((role, getattr(error, name, None)) for role, name in sites)
-    places = [Place.at(role, site) for role, site in known if isinstance(site, Site)]
+    places = known(raised.exception, {"birth": "first", "use": "again"})
     return FAULT.finding(
         raised.message.partition("\n")[0] or "this name exists already, and was to be created again",
         places or raised.use,

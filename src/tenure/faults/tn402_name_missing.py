@@ -29,9 +29,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from tenure.faults.base import Fault
-from tenure.findings import Fix, Place, Role
-from tenure.model import Site
+from tenure.faults.base import Fault, known
+from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.check.facts import Found
@@ -65,10 +64,7 @@ def in_exception(raised: Raised) -> Finding | None:
 
 def _ours(raised: Raised) -> Finding:
     """A name of tenure's own stores and variables, whose error knows the places."""
-    error = raised.exception
-    sites: tuple[tuple[Role, str], ...] = (("birth", "near"), ("use", "asked"))
-    known = ((role, getattr(error, name, None)) for role, name in sites)
-    places = [Place.at(role, site) for role, site in known if isinstance(site, Site)]
+    places = known(raised.exception, {"birth": "near", "use": "asked"})
     return FAULT.finding(
         raised.message.partition("\n")[0] or "nothing was made under this name",
         places if any(place.role == "use" for place in places) else [*places, *raised.use],
