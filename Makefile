@@ -39,8 +39,11 @@ demo: $(STAMP) ## What remains after dispose, in three frameworks; what leaks in
 PYTEST := TENURE_TEST_FRAMEWORKS=torch,jax,tensorflow,numpy $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 # Of these, something is otherwise without the native parts.
 TWINS := tests/soak tests/lifetime tests/trace/test_torch_recording.py $(addprefix tests/frameworks/test_,conformance.py cuda.py exchange.py exchange_cuda.py)
+# Of these, many search the heap: by themselves, they have less of it.
+HEAPS := tests/analysis/test_holders.py $(TWINS)
 test: $(STAMP) browser ## Run the tests, with the native parts and without
-	$(PYTEST) -m "not long"
+	$(PYTEST) -m "not long" $(HEAPS)
+	$(PYTEST) -m "not long" tests $(addprefix --ignore=,$(HEAPS))
 	TENURE_NATIVE=0 $(PYTEST) -m "not long" $(TWINS)
 
 soak: $(STAMP) ## Run the long random programs (about an hour)
