@@ -138,6 +138,18 @@ def test_a_limit_that_is_none_is_told_before_anything_runs(tmp_path):
     assert "Traceback" not in told
 
 
+def test_a_run_in_which_nothing_leaks_loads_no_faults(tmp_path):
+    (tmp_path / "test_clean.py").write_text("def test_clean(): pass\n")
+    (tmp_path / "conftest.py").write_text(
+        "import sys\ndef pytest_unconfigure():\n    open('loaded.txt', 'w').write(' '.join(sys.modules))\n"
+    )
+    run = Run(tmp_path, "--tenure")
+    assert "tenure: 1 test watched; nothing leaked" in run.output
+    loaded = (tmp_path / "loaded.txt").read_text().split()
+    assert "tenure.integrations.testing.verdicts" in loaded
+    assert not {"tenure.faults", "tenure.analysis", "tenure.check", "duckdb", "pandas"} & {*loaded}
+
+
 def test_without_the_option_nothing_is_imported(tmp_path):
     (tmp_path / "test_loaded.py").write_text(
         "import sys\n"
