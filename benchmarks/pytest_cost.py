@@ -162,9 +162,11 @@ Made by `python benchmarks/pytest_cost.py`.
 
 
 def main() -> None:
-    text = page([measure(*suite) for suite in SUITES.items()])
-    (Path(os.environ.get("OUT", Path(__file__).parent)) / "pytest_cost.md").write_text(text)
-    print(text)
+    rows = []
+    for suite in SUITES.items():
+        rows.append(measure(*suite))
+        (Path(os.environ.get("OUT", Path(__file__).parent)) / "pytest_cost.md").write_text(page(rows))
+    print(page(rows))
 
 
 if __name__ == "__main__":
