@@ -8,6 +8,7 @@ import pytest
 
 import tenure
 from tenure.trace import autopsies
+from tenure.views.console.autopsy import render
 
 TORCH = """
 import torch
@@ -87,6 +88,11 @@ def test_the_error_is_the_scripts_own(tmp_path):
     done, _ = run(JAX, tmp_path)
     assert done.returncode == 1
     assert "RESOURCE_EXHAUSTED: Out of memory allocating" in done.stderr
+
+
+def test_where_nothing_was_alive_nothing_is_announced():
+    told = render(autopsies.Autopsy("TensorFlow: OOM", None, "", 0, 0, []))
+    assert told.endswith("alive then: 0 bytes\n")
 
 
 def test_nobody_is_told_after_the_trace(tmp_path):

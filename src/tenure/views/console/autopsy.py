@@ -18,7 +18,9 @@ def _lines(autopsy: Autopsy) -> Iterator[str]:
     yield f"out of memory in step {autopsy.step}: {autopsy.why}"
     place, source = located(autopsy.stack)
     yield f"  at {place}" + (f":  {source}" if source else "")
-    yield f"  alive then: {size(autopsy.alive)}, of which the largest parts were made here:"
+    yield f"  alive then: {size(autopsy.alive)}" + (
+        ", of which the largest parts were made here:" if autopsy.parts else ""
+    )
     for part in autopsy.parts:
         yield from _part(part)
 
