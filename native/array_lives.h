@@ -18,12 +18,13 @@ enum Cause { kLastReference = 1 };
 
 struct Life {
     PyWeakReference base;
-    Life *before, *after;  // the lives of objects that are there, in a ring, which holds them
-    Life *root;            // held; null if this is the root
+    Life *before, *after;            // the lives of objects that are there, in a ring, which holds them
+    Life *used_before, *used_after;  // those with uses that are to be told, likewise
+    Life *root;                      // held; null if this is the root
     int64_t bytes, last_use, born;
     uint32_t number, holders, uses, told, last_stack, turn;
     int32_t stack, thread, op, last_op, step, scope, what, kind;
-    bool settled, ended, touched, called;
+    bool settled, ended, called;
 };
 
 PyTypeObject *LifeType = nullptr;
@@ -32,10 +33,9 @@ CaptureStack capture = nullptr;
 bool active = false;
 int32_t step = 0;
 uint32_t first_number = 0, last_number = 0;
-Life ring;
+Life ring, used;
 Rows &rows = *new Rows, &held = *new Rows;
 Learnt &learnt = *new Learnt;
-std::vector<Life *> &touched = *new std::vector<Life *>;  // those with uses that are to be told; held
 std::vector<unsigned long> &threads = *new std::vector<unsigned long>;
 thread_local int32_t scope = 0, cause_now = 0, thread = 0;  // as the caller numbers them; 0 is none
 
@@ -107,24 +107,34 @@ PyObject *array_of(const Life *life) {
 
 Life *root_of(Life *life) { return life->root ? life->root : life; }
 
+void use(Life *root, int32_t op, uint32_t stack, int64_t time) {
+    root->uses++;
+    root->last_use = time;
+    root->last_op = op;
+    root->last_stack = stack;
+    if (root->used_after) return;
+    Py_INCREF(reinterpret_cast<PyObject *>(root));
+    root->used_before = used.used_before;
+    root->used_after = &used;
+    used.used_before->used_after = root;
+    used.used_before = root;
+}
+
+// There is nothing more to be told of its uses.
+void pass(Life *root) {
+    if (!root->used_after) return;
+    root->used_before->used_after = root->used_after;
+    root->used_after->used_before = root->used_before;
+    root->used_before = root->used_after = nullptr;
+    Py_DECREF(reinterpret_cast<PyObject *>(root));
+}
+
 void end(Life *root, int32_t cause, uint32_t stack) {
     if (root->ended || !root->settled) return;
     root->ended = true;
     add_row(root, kEnd, now());
     rows.cause.back() = cause_now ? cause_now : cause;
     rows.stack.back() = static_cast<int32_t>(stack);
-}
-
-void use(Life *root, int32_t op, uint32_t stack, int64_t time) {
-    root->uses++;
-    root->last_use = time;
-    root->last_op = op;
-    root->last_stack = stack;
-    if (!root->touched) {
-        root->touched = true;
-        Py_INCREF(reinterpret_cast<PyObject *>(root));
-        touched.push_back(root);
-    }
 }
 
 void unlink(Life *life) {
@@ -136,19 +146,27 @@ void unlink(Life *life) {
     Py_DECREF(reinterpret_cast<PyObject *>(life));  // the ring's
 }
 
-// A second object has this buffer too.
+// A second object has this buffer too; what used it used the buffer.
 void share(Life *life, Life *root) {
     Py_INCREF(reinterpret_cast<PyObject *>(root));
     life->root = root;
     life->settled = true;
     root->holders++;
+    if (!life->uses) return;
+    uint32_t before = root->uses;
+    use(root, life->last_op, life->last_stack, life->last_use);
+    root->uses = before + life->uses;
+    pass(life);
 }
 
 PyObject *died(PyObject *, PyObject *ref) {
     if (Py_TYPE(ref) == LifeType) {
         auto *life = reinterpret_cast<Life *>(ref);
         Life *root = root_of(life);
-        if (--root->holders == 0 && active && life->number > first_number) end(root, kLastReference, capture(0));
+        if (--root->holders == 0) {
+            if (active && life->number > first_number) end(root, kLastReference, capture(0));
+            pass(root);
+        }
         unlink(life);
     }
     Py_RETURN_NONE;
@@ -226,8 +244,7 @@ int32_t what_of(PyObject *key, PyObject *parts, int64_t *bytes) {
 void settle();  // tell the births that were not complete when they happened
 
 void forget() {
-    for (Life *life : touched) Py_DECREF(reinterpret_cast<PyObject *>(life));
-    touched.clear();
+    while (used.used_after != &used) pass(used.used_after);
     rows = Rows{};
     learnt.clear();
     first_number = last_number;  // what is older is passed over
@@ -255,15 +272,14 @@ PyObject *py_inside(PyObject *, PyObject *args) {
 
 PyObject *py_read(PyObject *, PyObject *) {
     settle();
-    std::vector<Life *> used;
-    used.swap(touched);
-    for (Life *life : used) {
-        life->touched = false;
-        if (life->settled && !life->ended && life->uses > life->told) {
+    for (Life *life = used.used_after, *next; life != &used; life = next) {
+        next = life->used_after;
+        if (!life->settled) continue;  // its birth comes first
+        if (!life->ended && life->uses > life->told) {
             life->told = life->uses;
             add_row(life, kUse, life->last_use);
         }
-        Py_DECREF(reinterpret_cast<PyObject *>(life));
+        pass(life);
     }
     held = std::move(rows);
     rows = Rows{};
@@ -350,6 +366,7 @@ bool prepare(const char *name) {
     static PyType_Slot slots[] = {{0, nullptr}};
     static PyType_Spec spec = {name, sizeof(Life), 0, Py_TPFLAGS_DEFAULT, slots};
     ring.before = ring.after = &ring;
+    used.used_before = used.used_after = &used;
     named = PyDict_New();
     described = PyDict_New();
     on_death = PyCFunction_New(&died_method, nullptr);

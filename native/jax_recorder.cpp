@@ -23,7 +23,7 @@ PyObject *leaves = nullptr;   // value -> list of what lies in it, for container
 PyObject *turned = nullptr;   // (stack, bytes, turn) -> whether a step is done when the call returns
 PyObject *stepped = nullptr;  // ()
 PyObject *plain = nullptr;    // set of classes that hold no arrays
-PyObject *s_name, *s_is_deleted, *s_aval, *s_sharding, *s_pointer;
+PyObject *s_name, *s_is_deleted, *s_aval, *s_sharding, *s_pointer, *s_is_ready;
 std::vector<Life *> &waiting = *new std::vector<Life *>;  // held
 
 thread_local bool in_call = false, inside_alloc = false;
@@ -32,12 +32,14 @@ thread_local int32_t call_op = 0;
 
 // ---------------------------------------------------------------- births
 
-// What this array is; -2 if it is not complete. Arrays of a kind have their descriptions in common: their addresses
+constexpr int32_t kIncomplete = -2;
+
+// What this array is, or that it is not complete. Arrays of a kind have their descriptions in common: their addresses
 // are the key.
 int32_t what_is(PyObject *array, int64_t *bytes) {
     PyObject *aval = PyObject_GetAttr(array, s_aval);
     PyObject *sharding = aval ? PyObject_GetAttr(array, s_sharding) : nullptr;
-    int32_t found = -2;
+    int32_t found = kIncomplete;
     if (sharding) {
         PyObject *key = PyLong_FromSize_t((reinterpret_cast<size_t>(aval) * 31) ^ reinterpret_cast<size_t>(sharding));
         PyObject *parts = PyTuple_Pack(2, aval, sharding);
@@ -57,30 +59,59 @@ PyObject *address_of(PyObject *array) {
     return address;
 }
 
+bool says(PyObject *array, PyObject *method) {
+    PyObject *answer = PyObject_CallMethodNoArgs(array, method);
+    bool yes = answer == Py_True;
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    return yes;
+}
+
+enum Twin { kIsNone, kIsOne, kNotReady };
+
 // JAX makes a second array of the same bytes to read one on the host, and when it is to be put where it is already.
-// Whether this is one; only those that no compiled call gave are asked.
-bool is_twin(Life *life, PyObject *array) {
-    PyObject *mine = life->bytes ? address_of(array) : nullptr;
-    bool found = false;
-    for (Life *other = ring.after; mine && !found && other != &ring; other = other->after) {
+// Whether this is one; only those that no compiled call gave are asked. Who asks for the address of bytes that are not
+// there yet waits for them: then the answer has to.
+Twin is_twin(Life *life, PyObject *array) {
+    PyObject *mine = nullptr;
+    Twin found = kIsNone;
+    for (Life *other = ring.after; life->bytes && found == kIsNone && other != &ring; other = other->after) {
         PyObject *candidate = array_of(other);
         if (other == life || !candidate || !other->settled || root_of(other)->ended || root_of(other)->bytes != life->bytes) continue;
+        if (!mine && !says(array, s_is_ready)) {
+            found = kNotReady;
+            break;
+        }
         Py_INCREF(candidate);
-        PyObject *theirs = address_of(candidate);
+        if (!mine) mine = address_of(array);
+        PyObject *theirs = mine && says(candidate, s_is_ready) ? address_of(candidate) : nullptr;
         if (theirs && PyObject_RichCompareBool(mine, theirs, Py_EQ) == 1) {
             share(life, root_of(other));
-            found = true;
+            found = kIsOne;
         }
         Py_XDECREF(theirs);
         Py_INCREF(reinterpret_cast<PyObject *>(other));  // if ours is the last reference to the array, its life would leave the ring
         Py_DECREF(candidate);
         bool left = !other->after;
         Py_DECREF(reinterpret_cast<PyObject *>(other));
-        if (left) break;
+        if (left || !mine) break;
     }
     Py_XDECREF(mine);
     PyErr_Clear();
     return found;
+}
+
+// Whether it is done with.
+bool settle(Life *life, PyObject *array) {
+    if (!life->what) life->what = what_is(array, &life->bytes);
+    if (life->what == kIncomplete) return life->what = 0, false;
+    if (life->what < 0) return true;
+    Twin twin = life->called ? kIsNone : is_twin(life, array);
+    if (twin == kIsNone) {
+        life->kind = !life->called;
+        tell_birth(life);
+    }
+    return twin != kNotReady;
 }
 
 void settle() {
@@ -89,22 +120,14 @@ void settle() {
     taken.swap(waiting);
     for (Life *life : taken) {
         PyObject *array = array_of(life);
-        if (array && active && life->number > first_number) {
+        bool done = !array || !active || life->number <= first_number;
+        if (!done) {
             Py_INCREF(array);
-            int32_t what = what_is(array, &life->bytes);
-            if (what == -2) {
-                waiting.push_back(life);
-                Py_DECREF(array);
-                continue;
-            }
-            if (what > 0 && (life->called || !is_twin(life, array))) {
-                life->what = what;
-                life->kind = !life->called;
-                tell_birth(life);
-            }
+            done = settle(life, array);
+            if (!done) waiting.push_back(life);
             Py_DECREF(array);
         }
-        Py_DECREF(reinterpret_cast<PyObject *>(life));
+        if (done) Py_DECREF(reinterpret_cast<PyObject *>(life));
     }
 }
 
@@ -164,7 +187,7 @@ void take(Taken &taken, PyObject *value, int deep) {
     PyTypeObject *type = Py_TYPE(value);
     if (type == array_type) {
         Life *life = life_of(value);
-        if (life && life->settled && !root_of(life)->ended) {
+        if (life && !root_of(life)->ended) {
             Py_INCREF(reinterpret_cast<PyObject *>(life));
             taken.push_back(life);
         }
@@ -223,14 +246,11 @@ void donated(const Taken &taken) {
         PyObject *array = array_of(life);
         if (active && !root_of(life)->ended && array) {
             Py_INCREF(array);
-            PyObject *gone = PyObject_CallMethodNoArgs(array, s_is_deleted);
-            if (gone == Py_True) end(root_of(life), kDonate, call_stack);
-            Py_XDECREF(gone);
+            if (says(array, s_is_deleted)) end(root_of(life), kDonate, call_stack);
             Py_DECREF(array);
         }
         Py_DECREF(reinterpret_cast<PyObject *>(life));
     }
-    PyErr_Clear();
 }
 
 PyObject *call(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -333,10 +353,7 @@ PyObject *py_gone(PyObject *, PyObject *) {
         if (life->settled && !root_of(life)->ended && array_of(life) && PyList_Append(living, array_of(life)) < 0) Py_CLEAR(found);
     for (Py_ssize_t i = 0; living && found && i < PyList_GET_SIZE(living); i++) {
         PyObject *array = PyList_GET_ITEM(living, i);
-        PyObject *gone = PyObject_CallMethodNoArgs(array, s_is_deleted);
-        if (gone == Py_True) PyList_Append(found, array);
-        Py_XDECREF(gone);
-        PyErr_Clear();
+        if (says(array, s_is_deleted)) PyList_Append(found, array);
     }
     Py_XDECREF(living);
     return found;
@@ -363,6 +380,7 @@ PyMODINIT_FUNC PyInit_tenure_jax_recorder() {
     s_sharding = PyUnicode_InternFromString("sharding");
     s_name = PyUnicode_InternFromString("__name__");
     s_is_deleted = PyUnicode_InternFromString("is_deleted");
+    s_is_ready = PyUnicode_InternFromString("is_ready");
     s_pointer = PyUnicode_InternFromString("unsafe_buffer_pointer");
     plain = PySet_New(nullptr);
     if (!prepare("tenure_jax_recorder.Life") || !plain || !s_pointer) return nullptr;
