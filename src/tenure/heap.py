@@ -12,7 +12,7 @@ def instances(test: Callable[[type], bool]) -> Iterator[Any]:
     """Every object whose class passes `test`. Each class is asked once, and no object's own code runs."""
     objects = gc.get_objects()
     wanted = {kind for kind in set(map(type, objects)) if test(kind)}
-    found = list(compress(objects, map(wanted.__contains__, map(type, objects))))
+    found = list(compress(objects, map(wanted.__contains__, map(type, objects)))) if wanted else []
     objects.clear()
     while found:
         yield found.pop()

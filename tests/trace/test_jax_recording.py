@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import weakref
 from pathlib import Path
@@ -334,6 +336,21 @@ def test_stop_restores_everything(trace):
         core.release(one)
     function(x), late(x)
     assert core.read() == (0, 0)
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_jax_is_not_begun_by_looking_at_it(tmp_path, native):
+    """Its settings are still open to the program when it is imported, as they are without a trace."""
+    code = 'import jax; jax.config.update("jax_num_cpu_devices", 3); print(len(jax.devices()))'
+    environment = {
+        **os.environ,
+        "TENURE_TRACE": str(tmp_path / "trace"),
+        "TENURE_NATIVE": native,
+        "JAX_PLATFORMS": "cpu",
+    }
+    environment.pop("XLA_FLAGS", None)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("3\n", 0), done.stderr
 
 
 def test_a_second_trace_begins_anew(tmp_path):

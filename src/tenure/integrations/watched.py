@@ -11,8 +11,6 @@ from tenure.integrations.meter import Meter
 from tenure.trace import autostart, recorder
 from tenure.trace.limited import Careful
 
-_PAUSE = 1.0  # seconds between two writes
-
 Birthplace = tuple[str, str]  # framework and stack
 Amounts = dict[Birthplace, tuple[int, int]]  # how many, and their bytes
 
@@ -20,10 +18,7 @@ Amounts = dict[Birthplace, tuple[int, int]]  # how many, and their bytes
 class _Unhurried(Careful):
     """A recorder that nobody reads along with, and whose trace is gone with the process: it has no haste to write."""
 
-    def _run(self) -> None:
-        while not self._stopping.wait(_PAUSE) and not self.failure:
-            with self._lock:
-                self._flush()
+    interval = 1.0
 
 
 class Watched:

@@ -21,10 +21,7 @@ from tenure.trace import writer
 from tenure.trace.events import VERSION, Dictionary
 from tenure.trace.rows import Rows
 
-# Seconds from the beginning of one write to the end of the next, which is what a kill may lose. Each write costs the
-# user's program a moment, however little it has to say.
-_INTERVAL = 0.15
-_LEAST = 0.08  # between two of them
+_LEAST = 0.08  # seconds between two writes
 _active: Recorder | None = None
 
 
@@ -35,6 +32,10 @@ def active() -> Recorder | None:
 
 class Recorder:
     """Records into a folder from `start` to `stop`. There is one at a time in a process; its children write their own streams."""
+
+    # Seconds from the beginning of one write to the end of the next, which is what a kill may lose. Each write costs
+    # the user's program a moment, however little it has to say.
+    interval = 0.15
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -159,13 +160,13 @@ class Recorder:
         return self.step, None if region is None else region.name
 
     def _run(self) -> None:
-        wait = _INTERVAL
+        wait = self.interval
         while not self._stopping.wait(wait) and not self.failure:
             began = time.monotonic()
             with self._lock:
                 self._flush()
             # The next will take as long.
-            wait = max(_INTERVAL - 2 * (time.monotonic() - began), _LEAST)
+            wait = max(self.interval - 2 * (time.monotonic() - began), _LEAST)
 
     def _flush(self) -> None:
         self._guard(self._write_all)

@@ -17,7 +17,6 @@ Without the native part only arrays that live when somebody looks, ten times a s
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -25,8 +24,9 @@ from typing import Any
 import jax
 from jax._src.lib import _jax
 
-from tenure import sites, stacks
+from tenure import heap, sites, stacks
 from tenure.frameworks.base import Sink, Source
+from tenure.frameworks.jax import ADAPTER
 from tenure.frameworks.recording import arrays
 from tenure.frameworks.recording.arrays import FIRST_JAX, Arrays
 from tenure.frameworks.recording.columns import CAUSES
@@ -93,12 +93,11 @@ class Jax(Arrays):
             Array, stacks.core()._capture, self._describe, self.ops.number, self.trouble, FIRST_JAX,
             _leaves, self._turned, self.stepped,
         )  # fmt: skip
-        for array in jax.live_arrays():
+        for array in ADAPTER.live():
             self.old.append(_text(array))
             self.core.adopt(array, -len(self.old))
-        for thing in gc.get_objects():
-            if type(thing) is Function:
-                self._enrol(thing)
+        for function in heap.instances(lambda kind: kind is Function):
+            self._enrol(function)
         self._pjit = _jax.pjit
         self._patched = _after(self._pjit, self._enrol)
         _jax.pjit = self._patched
@@ -164,7 +163,7 @@ class Looking:
             if array is not None and array.is_deleted():
                 sink.ended(number, _how_deleted(array))
                 self._known.pop(key, None)
-        for array in jax.live_arrays():
+        for array in ADAPTER.live():
             key = id(array)
             if key in self._known or array.is_deleted():
                 continue

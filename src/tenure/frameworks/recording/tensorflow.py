@@ -20,11 +20,20 @@ from typing import Any
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
-from tenure import heap, stacks
+from tenure import stacks
 from tenure.frameworks.base import Sink, Source
 from tenure.frameworks.recording import arrays
 from tenure.frameworks.recording.arrays import FIRST_TENSORFLOW, Arrays
-from tenure.frameworks.recording.tensorflow_hooks import ALIASES, KINDS, Eager, Hooks, describe, of_variable, op_name
+from tenure.frameworks.recording.tensorflow_hooks import (
+    ALIASES,
+    KINDS,
+    Eager,
+    Hooks,
+    describe,
+    of_variable,
+    op_name,
+    there_already,
+)
 
 _RUNTIME = ("TFE_Py_FastPathExecute", "TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
 
@@ -58,9 +67,10 @@ class Native(Arrays):
             Eager, stacks.core()._capture, self._describe, self._name, self.trouble, FIRST_TENSORFLOW,
             BaseResourceVariable, self._hooks.tick,
         )  # fmt: skip
-        for tensor in heap.instances(lambda kind: kind is Eager):
+        tensors, variables = there_already()
+        for tensor in tensors:
             self.core.born(tensor, 0, True)
-        for variable in heap.instances(lambda kind: issubclass(kind, BaseResourceVariable)):
+        for variable in variables:
             self._hooks.made(variable)
         for name in _RUNTIME:
             self._hooks.patch(pywrap_tfe, name, partial(self.core.stand_in, name))

@@ -17,6 +17,7 @@ from tensorflow.python.eager import backprop, context
 from tensorflow.python.framework import constant_op, dtypes, ops
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
+from tenure import heap
 from tenure.frameworks import imports
 
 Eager: Any = ops.EagerTensor
@@ -97,6 +98,15 @@ def of_variable(variable: Any) -> tuple[Any, tuple[int, Any, str]] | None:
     if type(handle) is not Eager or not variable.shape.is_fully_defined():
         return None
     return handle, (variable.dtype.as_datatype_enum, tuple(variable.shape.as_list()), handle.device)
+
+
+def there_already() -> tuple[list[Any], list[Any]]:
+    """The tensors and the variables that are there; none before TensorFlow has begun, which is sooner seen than searched."""
+    if context.context_safe() is None:
+        return [], []
+    # `issubclass` would ask the classes' own code.
+    found = list(heap.instances(lambda kind: kind is Eager or BaseResourceVariable in kind.__mro__))
+    return [one for one in found if type(one) is Eager], [one for one in found if type(one) is not Eager]
 
 
 class Hooks:

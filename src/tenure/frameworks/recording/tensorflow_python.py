@@ -13,11 +13,10 @@ from time import monotonic_ns
 from typing import Any
 
 from tensorflow.python.eager import context, execute
-from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
-from tenure import heap, stacks
+from tenure import stacks
 from tenure.frameworks.base import Sink
-from tenure.frameworks.recording.tensorflow_hooks import ALIASES, Eager, Hooks, describe, of_variable, op_name
+from tenure.frameworks.recording.tensorflow_hooks import ALIASES, Hooks, describe, of_variable, op_name, there_already
 
 
 class Handle(weakref.ref[Any]):
@@ -62,9 +61,10 @@ class InPython:
         """Add the callback to every thread to come, and stand where constants, variables and steps are made."""
         self._sink = sink
         self._hooks.clear()
-        for tensor in heap.instances(lambda kind: kind is Eager):
+        tensors, variables = there_already()
+        for tensor in tensors:
             self._birth(tensor, "", 0, "", monotonic_ns())
-        for variable in heap.instances(lambda kind: issubclass(kind, BaseResourceVariable)):
+        for variable in variables:
             self._hooks.made(variable)
         self._enrol()
         self._hooks.patch(execute, "execute", lambda original: execute.execute_with_callbacks)
