@@ -136,7 +136,7 @@ LOOPS = {
 
 
 def row(name: str, pairs: int) -> str:
-    plain, traced, ratio, events = measure(LOOPS[name](), pairs, seconds=0.5)
+    plain, traced, ratio, events = measure(LOOPS[name](), pairs, seconds=1.0)
     return f"| {name} | {plain * 1e3:.2f} ms | {traced * 1e3:.2f} ms | {events:.0f} | {ratio:.3f} |"
 
 
@@ -147,7 +147,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     rows = []
     for name in LOOPS:  # each in a process of its own, which has imported one framework
-        command = [sys.executable, __file__, "--one", name, "6" if quick else "20"]
+        command = [sys.executable, __file__, "--one", name, "6" if quick else "16"]
         done = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         rows.append(done.stdout.strip().splitlines()[-1])
         print(rows[-1], flush=True)

@@ -20,6 +20,7 @@ struct Life {
     PyWeakReference base;
     Life *before, *after;            // the lives of objects that are there, in a ring, which holds them
     Life *used_before, *used_after;  // those with uses that are to be told, likewise
+    Life *peer_before, *peer_after;  // those of as many bytes, where that is asked for; the first has nobody before
     Life *root;                      // held; null if this is the root
     int64_t bytes, last_use, born;
     uint32_t number, holders, uses, told, last_stack, turn;
@@ -42,8 +43,8 @@ thread_local int32_t scope = 0, cause_now = 0, thread = 0;  // as the caller num
 PyObject *on_death = nullptr;                                          // the callback of every life
 PyObject *trouble = nullptr;                                           // (exception)
 PyObject *name_op = nullptr, *named = nullptr;                         // op -> its number; dict of those that are known
-PyObject *describe = nullptr, *described = nullptr;                    // key's parts -> (number, bytes); dict by key
-constexpr Py_ssize_t kDescribed = 1024;  // which keep what they describe alive
+PyObject *describe = nullptr;                                          // parts -> (number, bytes)
+constexpr size_t kDescribed = 1024;  // that are remembered, and keep what they describe alive
 
 int64_t now() {
     timespec at;
@@ -137,8 +138,29 @@ void end(Life *root, int32_t cause, uint32_t stack) {
     rows.stack.back() = static_cast<int32_t>(stack);
 }
 
+std::unordered_map<int64_t, Life *> &peers = *new std::unordered_map<int64_t, Life *>;  // the first of each number of bytes
+
+void join_peers(Life *life) {
+    Life *&first = peers[life->bytes];
+    life->peer_after = first;
+    if (first) first->peer_before = life;
+    first = life;
+}
+
+void leave_peers(Life *life) {
+    if (life->peer_after) life->peer_after->peer_before = life->peer_before;
+    if (life->peer_before) {
+        life->peer_before->peer_after = life->peer_after;
+    } else if (auto found = peers.find(life->bytes); found != peers.end() && found->second == life) {
+        if (life->peer_after) found->second = life->peer_after;
+        else peers.erase(found);
+    }
+    life->peer_before = life->peer_after = nullptr;
+}
+
 void unlink(Life *life) {
     if (!life->after) return;
+    leave_peers(life);
     life->before->after = life->after;
     life->after->before = life->before;
     life->before = life->after = nullptr;
@@ -182,8 +204,9 @@ Life *life_of(PyObject *array) {
 
 // Borrowed: the ring has it.
 Life *begin(PyObject *array) {
-    PyObject *args[] = {array, on_death};
-    auto *life = reinterpret_cast<Life *>(PyObject_Vectorcall(reinterpret_cast<PyObject *>(LifeType), args, 2, nullptr));
+    PyObject *args = PyTuple_Pack(2, array, on_death);
+    auto *life = reinterpret_cast<Life *>(args ? LifeType->tp_new(LifeType, args, nullptr) : nullptr);
+    Py_XDECREF(args);
     if (!life) return complain(), nullptr;
     life->number = ++last_number;
     life->holders = 1;
@@ -220,25 +243,21 @@ int32_t number_of(PyObject *op) {
     return number;
 }
 
-// What such an array is, by a key that stands for the parts: its number, 0 if it is of no interest; -1 if nobody knows.
-int32_t what_of(PyObject *key, PyObject *parts, int64_t *bytes) {
-    PyObject *known = key ? PyDict_GetItemWithError(described, key) : nullptr, *fresh = nullptr;
-    if (!known && key && !PyErr_Occurred()) {
-        if (PyDict_GET_SIZE(described) >= kDescribed) PyDict_Clear(described);
-        PyObject *told = PyObject_CallObject(describe, parts);
-        fresh = told ? PyTuple_Pack(2, told, parts) : nullptr;  // the parts stay: their addresses may be the key
-        Py_XDECREF(told);
-        known = fresh && PyDict_SetItem(described, key, fresh) == 0 ? fresh : nullptr;
-    }
-    int32_t number = -1;
-    if (known && PyTuple_Check(PyTuple_GET_ITEM(known, 0))) {
-        PyObject *told = PyTuple_GET_ITEM(known, 0);
-        number = static_cast<int32_t>(PyLong_AsLong(PyTuple_GET_ITEM(told, 0)));
-        *bytes = PyLong_AsLongLong(PyTuple_GET_ITEM(told, 1));
-    }
-    Py_XDECREF(fresh);
+struct What {
+    int32_t number;  // 0 if it is of no interest; -1 if nobody knows
+    int64_t bytes;
+};
+
+// What Python says of such parts.
+What told_of(PyObject *parts) {
+    PyObject *told = PyObject_CallObject(describe, parts);
+    What what{-1, 0};
+    int number;
+    long long bytes;
+    if (told && PyArg_ParseTuple(told, "iL", &number, &bytes)) what = {number, bytes};
+    Py_XDECREF(told);
     complain();
-    return number;
+    return what;
 }
 
 void settle();  // tell the births that were not complete when they happened
@@ -281,8 +300,8 @@ PyObject *py_read(PyObject *, PyObject *) {
         }
         pass(life);
     }
-    held = std::move(rows);
-    rows = Rows{};
+    std::swap(held, rows);
+    rows.clear();
     return size(held);
 }
 
@@ -292,7 +311,7 @@ PyObject *py_columns(PyObject *, PyObject *argument) {
     long long offset = PyLong_AsLongLong(argument);
     if (offset == -1 && PyErr_Occurred()) return nullptr;
     PyObject *made = Columns(held, learnt).made(offset);
-    held = Rows{};
+    held.clear();
     return made;
 }
 
@@ -352,7 +371,6 @@ bool start(PyObject *type, PyObject *capsule, PyObject *describing, PyObject *na
     replace(describe, describing);
     replace(name_op, naming);
     replace(trouble, troubled);
-    PyDict_Clear(described);
     PyDict_Clear(named);
     last_number = std::max(last_number, first);
     step = 0;
@@ -368,12 +386,11 @@ bool prepare(const char *name) {
     ring.before = ring.after = &ring;
     used.used_before = used.used_after = &used;
     named = PyDict_New();
-    described = PyDict_New();
     on_death = PyCFunction_New(&died_method, nullptr);
     PyObject *bases = PyTuple_Pack(1, reinterpret_cast<PyObject *>(&_PyWeakref_RefType));
     LifeType = bases ? reinterpret_cast<PyTypeObject *>(PyType_FromSpecWithBases(&spec, bases)) : nullptr;
     Py_XDECREF(bases);
-    return LifeType && on_death && named && described;
+    return LifeType && on_death && named;
 }
 
 }  // namespace

@@ -17,6 +17,17 @@ struct Rows {  // one vector a column
     std::vector<int64_t> time, bytes, last_use;
     std::vector<int32_t> event, device, shape, op, stack, thread, step, scope, kind, cause, last_op, last_stack;
     std::vector<uint32_t> buffer, uses;
+
+    void clear() {  // and keep the room, if it is not of a flood
+        if (time.capacity() > kMuch) {
+            *this = Rows{};
+            return;
+        }
+        for (auto *column : {&time, &bytes, &last_use}) column->clear();
+        for (auto *column : {&event, &device, &shape, &op, &stack, &thread, &step, &scope, &kind, &cause, &last_op, &last_stack}) column->clear();
+        for (auto *column : {&buffer, &uses}) column->clear();
+    }
+    static constexpr size_t kMuch = 1 << 15;
 };
 
 // For each kind of word the stream's numbers by ours (-1: none). Stacks below zero are told by "old stack", "old site".

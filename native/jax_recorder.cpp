@@ -22,114 +22,18 @@ vectorcallfunc original_call = nullptr;
 PyObject *leaves = nullptr;   // value -> list of what lies in it, for containers of others
 PyObject *turned = nullptr;   // (stack, bytes, turn) -> whether a step is done when the call returns
 PyObject *stepped = nullptr;  // ()
+PyObject *readers = nullptr;  // tuple of the code of JAX's that reads an array on the host
 PyObject *plain = nullptr;    // set of classes that hold no arrays
-PyObject *s_name, *s_is_deleted, *s_aval, *s_sharding, *s_pointer, *s_is_ready;
+PyObject *s_name, *s_is_deleted, *s_aval, *s_sharding, *s_pointer;
 std::vector<Life *> &waiting = *new std::vector<Life *>;  // held
 
 thread_local bool in_call = false, inside_alloc = false;
 thread_local uint32_t call_stack = 0, call_turn = 0;
 thread_local int32_t call_op = 0;
 
+#include "jax_twins.h"
+
 // ---------------------------------------------------------------- births
-
-constexpr int32_t kIncomplete = -2;
-
-// What this array is, or that it is not complete. Arrays of a kind have their descriptions in common: their addresses
-// are the key.
-int32_t what_is(PyObject *array, int64_t *bytes) {
-    PyObject *aval = PyObject_GetAttr(array, s_aval);
-    PyObject *sharding = aval ? PyObject_GetAttr(array, s_sharding) : nullptr;
-    int32_t found = kIncomplete;
-    if (sharding) {
-        PyObject *key = PyLong_FromSize_t((reinterpret_cast<size_t>(aval) * 31) ^ reinterpret_cast<size_t>(sharding));
-        PyObject *parts = PyTuple_Pack(2, aval, sharding);
-        found = parts ? what_of(key, parts, bytes) : -1;
-        Py_XDECREF(key);
-        Py_XDECREF(parts);
-    }
-    Py_XDECREF(aval);
-    Py_XDECREF(sharding);
-    PyErr_Clear();
-    return found;
-}
-
-PyObject *address_of(PyObject *array) {
-    PyObject *address = PyObject_CallMethodNoArgs(array, s_pointer);
-    if (!address) PyErr_Clear();  // it lies on several devices, or is gone
-    return address;
-}
-
-bool says(PyObject *array, PyObject *method) {
-    PyObject *answer = PyObject_CallMethodNoArgs(array, method);
-    bool yes = answer == Py_True;
-    Py_XDECREF(answer);
-    PyErr_Clear();
-    return yes;
-}
-
-enum Twin { kIsNone, kIsOne, kNotReady };
-
-// JAX makes a second array of the same bytes to read one on the host, and when it is to be put where it is already.
-// Whether this is one; only those that no compiled call gave are asked. Who asks for the address of bytes that are not
-// there yet waits for them: then the answer has to.
-Twin is_twin(Life *life, PyObject *array) {
-    PyObject *mine = nullptr;
-    Twin found = kIsNone;
-    for (Life *other = ring.after; life->bytes && found == kIsNone && other != &ring; other = other->after) {
-        PyObject *candidate = array_of(other);
-        if (other == life || !candidate || !other->settled || root_of(other)->ended || root_of(other)->bytes != life->bytes) continue;
-        if (!mine && !says(array, s_is_ready)) {
-            found = kNotReady;
-            break;
-        }
-        Py_INCREF(candidate);
-        if (!mine) mine = address_of(array);
-        PyObject *theirs = mine && says(candidate, s_is_ready) ? address_of(candidate) : nullptr;
-        if (theirs && PyObject_RichCompareBool(mine, theirs, Py_EQ) == 1) {
-            share(life, root_of(other));
-            found = kIsOne;
-        }
-        Py_XDECREF(theirs);
-        Py_INCREF(reinterpret_cast<PyObject *>(other));  // if ours is the last reference to the array, its life would leave the ring
-        Py_DECREF(candidate);
-        bool left = !other->after;
-        Py_DECREF(reinterpret_cast<PyObject *>(other));
-        if (left || !mine) break;
-    }
-    Py_XDECREF(mine);
-    PyErr_Clear();
-    return found;
-}
-
-// Whether it is done with.
-bool settle(Life *life, PyObject *array) {
-    if (!life->what) life->what = what_is(array, &life->bytes);
-    if (life->what == kIncomplete) return life->what = 0, false;
-    if (life->what < 0) return true;
-    Twin twin = life->called ? kIsNone : is_twin(life, array);
-    if (twin == kIsNone) {
-        life->kind = !life->called;
-        tell_birth(life);
-    }
-    return twin != kNotReady;
-}
-
-void settle() {
-    if (waiting.empty()) return;
-    std::vector<Life *> taken;  // Python code may run below, and arrays be born
-    taken.swap(waiting);
-    for (Life *life : taken) {
-        PyObject *array = array_of(life);
-        bool done = !array || !active || life->number <= first_number;
-        if (!done) {
-            Py_INCREF(array);
-            done = settle(life, array);
-            if (!done) waiting.push_back(life);
-            Py_DECREF(array);
-        }
-        if (done) Py_DECREF(reinterpret_cast<PyObject *>(life));
-    }
-}
 
 int settle_soon(void *) {
     Aside aside;
@@ -158,8 +62,17 @@ PyObject *allocate(PyTypeObject *type, Py_ssize_t items) {
     return made;
 }
 
+// JAX makes a second array of the same bytes to read one on the host, and keeps it with the first: it has no life of its own.
+bool is_for_reading() {
+    _PyInterpreterFrame *frame = top_frame(PyThreadState_Get());
+    PyCodeObject *code = frame ? frame_code(frame) : nullptr;
+    for (Py_ssize_t i = 0; code && i < PyTuple_GET_SIZE(readers); i++)
+        if (PyTuple_GET_ITEM(readers, i) == reinterpret_cast<PyObject *>(code)) return true;
+    return false;
+}
+
 PyObject *birth(PyTypeObject *type, Py_ssize_t items) {
-    if (!active || inside_alloc || type != array_type) return allocate(type, items);
+    if (!active || inside_alloc || type != array_type || asking || is_for_reading()) return allocate(type, items);
     {
         Aside aside;
         settle();
@@ -241,7 +154,7 @@ bool ask_turned(int64_t carried) {
     return done;
 }
 
-void donated(const Taken &taken) {
+void donated(Taken &taken) {
     for (Life *life : taken) {
         PyObject *array = array_of(life);
         if (active && !root_of(life)->ended && array) {
@@ -251,6 +164,7 @@ void donated(const Taken &taken) {
         }
         Py_DECREF(reinterpret_cast<PyObject *>(life));
     }
+    taken.clear();
 }
 
 PyObject *call(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -261,7 +175,7 @@ PyObject *call(PyObject *function, PyObject *const *args, size_t nargsf, PyObjec
     call_stack = capture(0);
     call_op = name_of(function);
     call_turn = 0;
-    Taken taken;
+    thread_local Taken taken;
     for (Py_ssize_t i = 0; i < count; i++) take(taken, args[i], 0);
     int64_t carried = note_uses(taken, now());
     bool done = call_turn && ask_turned(carried);
@@ -301,14 +215,17 @@ PyObject *py_release(PyObject *, PyObject *function) {
 }
 
 PyObject *py_start(PyObject *, PyObject *args) {
-    PyObject *type, *capsule, *describing, *naming, *troubled, *a, *b, *c;
+    PyObject *type, *capsule, *describing, *naming, *troubled, *a, *b, *c, *codes;
     unsigned int first;
-    if (!PyArg_ParseTuple(args, "O!OOOOIOOO", &PyType_Type, &type, &capsule, &describing, &naming, &troubled, &first, &a, &b, &c))
+    if (!PyArg_ParseTuple(args, "O!OOOOIOOOO!", &PyType_Type, &type, &capsule, &describing, &naming, &troubled, &first, &a, &b, &c,
+                          &PyTuple_Type, &codes))
         return nullptr;
     if (!start(type, capsule, describing, naming, troubled, first)) return nullptr;
+    forget_descriptions();
     replace(leaves, a);
     replace(turned, b);
     replace(stepped, c);
+    replace(readers, codes);
     if (array_type->tp_alloc != birth) {
         original_alloc = array_type->tp_alloc;
         array_type->tp_alloc = birth;
@@ -319,6 +236,7 @@ PyObject *py_start(PyObject *, PyObject *args) {
 PyObject *py_stop(PyObject *, PyObject *) {
     settle();
     active = false;
+    forget_descriptions();
     if (array_type && array_type->tp_alloc == birth) array_type->tp_alloc = original_alloc;
     Py_RETURN_NONE;
 }
@@ -360,7 +278,7 @@ PyObject *py_gone(PyObject *, PyObject *) {
 }
 
 PyMethodDef methods[] = {
-    {"start", py_start, METH_VARARGS, "start(class, capture, describe, name, trouble, first number, leaves, turned, stepped)"},
+    {"start", py_start, METH_VARARGS, "start(class, capture, describe, name, trouble, first number, leaves, turned, stepped, readers)"},
     {"stop", py_stop, METH_NOARGS, "stop(): see no more; what was seen can still be read"},
     {"enrol", py_enrol, METH_O, "enrol(function): see the calls of this compiled function"},
     {"release", py_release, METH_O, "release(function): give it its own call back"},
@@ -377,10 +295,9 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "tenure_jax_recorder", nullptr, -1,
 
 PyMODINIT_FUNC PyInit_tenure_jax_recorder() {
     s_aval = PyUnicode_InternFromString("aval");
-    s_sharding = PyUnicode_InternFromString("sharding");
+    s_sharding = PyUnicode_InternFromString("_sharding");  // not the property around it
     s_name = PyUnicode_InternFromString("__name__");
     s_is_deleted = PyUnicode_InternFromString("is_deleted");
-    s_is_ready = PyUnicode_InternFromString("is_ready");
     s_pointer = PyUnicode_InternFromString("unsafe_buffer_pointer");
     plain = PySet_New(nullptr);
     if (!prepare("tenure_jax_recorder.Life") || !plain || !s_pointer) return nullptr;

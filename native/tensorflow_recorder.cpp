@@ -12,35 +12,44 @@ enum Flag : uint8_t { kPasses = 1, kTicks = 2 };  // gives its first input's buf
 PyObject *ticked = nullptr;         // (number of an operation)
 PyTypeObject *variables = nullptr;  // the class of variables
 PyObject *s_enum, *s_shape, *s_device, *s_handle;
+PyObject *described = nullptr;  // (type, shape, device) to its place in the next
+std::vector<What> &whats = *new std::vector<What>;
 std::vector<uint8_t> &flags = *new std::vector<uint8_t>;  // of operations
 
 void settle() {}  // a tensor that an operation gave is complete
 
 bool has(int32_t op, Flag flag) { return static_cast<size_t>(op) < flags.size() && flags[static_cast<size_t>(op)] & flag; }
 
-int32_t what_is(PyObject *tensor, int64_t *bytes) {
+What what_is(PyObject *tensor) {
     PyObject *type = PyObject_CallMethodNoArgs(tensor, s_enum);
     PyObject *shape = type ? PyObject_CallMethodNoArgs(tensor, s_shape) : nullptr;
     PyObject *device = shape ? PyObject_GetAttr(tensor, s_device) : nullptr;
     PyObject *parts = device ? PyTuple_Pack(3, type, shape, device) : nullptr;
-    int32_t found = parts ? what_of(parts, parts, bytes) : -1;
+    What what{-1, 0};
+    if (PyObject *known = parts ? PyDict_GetItemWithError(described, parts) : nullptr) {
+        what = whats[static_cast<size_t>(PyLong_AsSize_t(known))];
+    } else if (parts && !PyErr_Occurred()) {
+        what = told_of(parts);
+        PyObject *place = PyLong_FromSize_t(whats.size());
+        if (place && PyDict_SetItem(described, parts, place) == 0) whats.push_back(what);
+        Py_XDECREF(place);
+    }
     Py_XDECREF(type);
     Py_XDECREF(shape);
     Py_XDECREF(device);
     Py_XDECREF(parts);
     complain();
-    return found;
+    return what;
 }
 
 void born(PyObject *tensor, int32_t op, uint32_t stack, int32_t kind, Life *shared) {
     if (Py_TYPE(tensor) != array_type || life_of(tensor)) return;
-    int64_t bytes = 0;
-    int32_t what = what_is(tensor, &bytes);
-    Life *life = what > 0 ? begin(tensor) : nullptr;
+    What what = what_is(tensor);
+    Life *life = what.number > 0 ? begin(tensor) : nullptr;
     if (!life) return;
     if (shared) return share(life, shared);
-    life->bytes = bytes;
-    life->what = what;
+    life->bytes = what.bytes;
+    life->what = what.number;
     life->op = op;
     life->stack = static_cast<int32_t>(stack);
     life->kind = kind;
@@ -141,6 +150,8 @@ PyObject *py_start(PyObject *, PyObject *args) {
     Py_XSETREF(variables, reinterpret_cast<PyTypeObject *>(classes));
     replace(ticked, tick);
     flags.clear();
+    whats.clear();
+    PyDict_Clear(described);
     Py_RETURN_NONE;
 }
 
@@ -229,6 +240,7 @@ PyMODINIT_FUNC PyInit_tenure_tensorflow_recorder() {
     s_shape = PyUnicode_InternFromString("_shape_tuple");
     s_device = PyUnicode_InternFromString("device");
     s_handle = PyUnicode_InternFromString("_handle");
-    if (!prepare("tenure_tensorflow_recorder.Life") || !s_handle) return nullptr;
+    described = PyDict_New();
+    if (!prepare("tenure_tensorflow_recorder.Life") || !s_handle || !described) return nullptr;
     return PyModule_Create(&module);
 }

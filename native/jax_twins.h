@@ -1,0 +1,127 @@
+// What an array of JAX is, and whether another has its bytes: included by jax_recorder.cpp, inside its namespace.
+
+constexpr int32_t kIncomplete = -2;
+
+// Arrays of a kind have their description in common: it is known by the addresses of its two parts, which are held.
+struct Key {
+    PyObject *aval, *sharding;
+    bool operator==(const Key &) const = default;
+};
+struct Hash {
+    size_t operator()(const Key &key) const { return reinterpret_cast<size_t>(key.aval) * 31 ^ reinterpret_cast<size_t>(key.sharding); }
+};
+std::unordered_map<Key, What, Hash> &described = *new std::unordered_map<Key, What, Hash>;
+
+void forget_descriptions() {
+    std::unordered_map<Key, What, Hash> old;
+    old.swap(described);
+    for (auto &[key, what] : old) {
+        Py_DECREF(key.aval);
+        Py_DECREF(key.sharding);
+    }
+}
+
+// What this array is, or that it is not complete.
+What what_is(PyObject *array) {
+    PyObject *aval = PyObject_GetAttr(array, s_aval);
+    PyObject *sharding = aval ? PyObject_GetAttr(array, s_sharding) : nullptr;
+    What what{kIncomplete, 0};
+    if (sharding) {
+        Key key{aval, sharding};
+        if (auto known = described.find(key); known != described.end()) {
+            what = known->second;
+        } else {
+            if (described.size() >= kDescribed) forget_descriptions();
+            PyObject *parts = PyTuple_Pack(2, aval, sharding);
+            what = parts ? told_of(parts) : What{-1, 0};
+            Py_XDECREF(parts);
+            if (described.emplace(key, what).second) Py_INCREF(aval), Py_INCREF(sharding);
+        }
+    }
+    Py_XDECREF(aval);
+    Py_XDECREF(sharding);
+    PyErr_Clear();
+    return what;
+}
+
+thread_local bool asking = false;  // for which JAX makes arrays, as for reading
+
+PyObject *address_of(PyObject *array) {
+    asking = true;
+    PyObject *address = PyObject_CallMethodNoArgs(array, s_pointer);
+    asking = false;
+    if (!address) PyErr_Clear();  // it lies on several devices, or is gone
+    return address;
+}
+
+bool says(PyObject *array, PyObject *method) {
+    PyObject *answer = PyObject_CallMethodNoArgs(array, method);
+    bool yes = answer == Py_True;
+    Py_XDECREF(answer);
+    PyErr_Clear();
+    return yes;
+}
+
+// JAX makes a second array of the same bytes when one is to be put where it is already. Whether this is one; only those
+// that no compiled call gave are asked. To ask for the address of bytes is to wait for them, so it is asked only where
+// there is another of the same size.
+bool is_twin(Life *life, PyObject *array) {
+    auto first = peers.find(life->bytes);
+    if (!life->bytes || first == peers.end()) return false;
+    PyObject *mine = address_of(array);
+    bool found = false;
+    for (Life *other = first->second; mine && other && !found; other = other->peer_after) {
+        PyObject *candidate = array_of(other);
+        if (!candidate || root_of(other)->ended) continue;
+        Py_INCREF(candidate);
+        PyObject *theirs = address_of(candidate);
+        if (theirs && PyObject_RichCompareBool(mine, theirs, Py_EQ) == 1) {
+            share(life, root_of(other));
+            found = true;
+        }
+        Py_XDECREF(theirs);
+        Py_INCREF(reinterpret_cast<PyObject *>(other));  // if ours is the last reference to the array, its life would leave the others
+        Py_DECREF(candidate);
+        bool left = !other->after;
+        Py_DECREF(reinterpret_cast<PyObject *>(other));
+        if (left) break;
+    }
+    Py_XDECREF(mine);
+    PyErr_Clear();
+    return found;
+}
+
+// Whether it is done with.
+bool settle(Life *life, PyObject *array) {
+    if (!life->what) {
+        What what = what_is(array);
+        if (what.number == kIncomplete) return false;
+        if (what.number <= 0) return true;
+        life->what = what.number;
+        life->bytes = what.bytes;
+    }
+    if (life->called || !is_twin(life, array)) {
+        life->kind = !life->called;
+        tell_birth(life);
+    }
+    join_peers(life);
+    return true;
+}
+
+void settle() {
+    if (waiting.empty()) return;
+    std::vector<Life *> taken;  // Python code may run below, and arrays be born
+    taken.swap(waiting);
+    for (Life *life : taken) {
+        PyObject *array = array_of(life);
+        bool done = !array || !active || life->number <= first_number;
+        if (!done) {
+            Py_INCREF(array);
+            done = settle(life, array);
+            if (!done) waiting.push_back(life);
+            Py_DECREF(array);
+        }
+        if (done) Py_DECREF(reinterpret_cast<PyObject *>(life));
+    }
+}
+
