@@ -5,6 +5,8 @@
 // same for ten times the cost: with one in place its runtime makes Python objects of all that goes in and out.
 #include "array_lives.h"
 
+#include <structmember.h>
+
 namespace {
 
 enum Flag : uint8_t { kPasses = 1, kTicks = 2 };  // gives its first input's buffer; is told when it is done
@@ -137,6 +139,88 @@ PyMethodDef stand_ins[] = {
     {"TFE_Py_ExecuteCancelable", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(cancelable)), METH_FASTCALL, nullptr},
 };
 
+// ---------------------------------------------------------------- before and after what is written in Python
+
+// Calls the original, and before and after it what stands beside it. In Python this would be a function around another, and
+// a frame of ours in every traceback that passes it.
+struct Around {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *original, *before, *after;  // (first argument); (whether it returned, what, first argument)
+};
+
+PyObject *around(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
+    auto *own = reinterpret_cast<Around *>(self);
+    PyObject *first = PyVectorcall_NARGS(nargsf) ? args[0] : Py_None, *original = Py_NewRef(own->original);
+    PyObject *after = active ? Py_NewRef(own->after) : Py_NewRef(Py_None);
+    if (active && own->before != Py_None) {
+        PyObject *done = PyObject_CallOneArg(own->before, first);
+        Py_XDECREF(done);
+        complain();
+    }
+    PyObject *result = PyObject_Vectorcall(original, args, nargsf, kwnames);
+    if (after != Py_None) {
+        Aside aside;
+        PyObject *done = PyObject_CallFunctionObjArgs(after, result ? Py_True : Py_False, result ? result : Py_None, first, nullptr);
+        Py_XDECREF(done);
+        complain();
+    }
+    Py_DECREF(original);
+    Py_DECREF(after);
+    return result;
+}
+
+PyObject *bind(PyObject *self, PyObject *object, PyObject *) { return object ? PyMethod_New(self, object) : Py_NewRef(self); }
+
+PyObject *attribute(PyObject *self, PyObject *name) {
+    PyObject *found = PyObject_GenericGetAttr(self, name);
+    if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+    PyErr_Clear();
+    return PyObject_GetAttr(reinterpret_cast<Around *>(self)->original, name);
+}
+
+void drop(PyObject *self) {
+    auto *own = reinterpret_cast<Around *>(self);
+    PyTypeObject *type = Py_TYPE(self);
+    Py_XDECREF(own->original);
+    Py_XDECREF(own->before);
+    Py_XDECREF(own->after);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+PyTypeObject *make_around() {
+    static PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(Around, vectorcall), READONLY, nullptr},
+        {"__wrapped__", T_OBJECT, offsetof(Around, original), READONLY, nullptr},
+        {nullptr, 0, 0, 0, nullptr},
+    };
+    static PyType_Slot slots[] = {
+        {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+        {Py_tp_descr_get, reinterpret_cast<void *>(bind)},
+        {Py_tp_getattro, reinterpret_cast<void *>(attribute)},
+        {Py_tp_dealloc, reinterpret_cast<void *>(drop)},
+        {Py_tp_members, members},
+        {0, nullptr},
+    };
+    static PyType_Spec spec = {"tenure_tensorflow_recorder.Around", sizeof(Around), 0,
+                               Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, slots};
+    return reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
+}
+PyTypeObject *AroundType = nullptr;
+
+PyObject *py_around(PyObject *, PyObject *args) {
+    PyObject *original, *before, *after;
+    if (!PyArg_ParseTuple(args, "OOO", &original, &before, &after)) return nullptr;
+    auto *made = PyObject_New(Around, AroundType);
+    if (!made) return nullptr;
+    made->vectorcall = around;
+    made->original = Py_NewRef(original);
+    made->before = Py_NewRef(before);
+    made->after = Py_NewRef(after);
+    return reinterpret_cast<PyObject *>(made);
+}
+
 // ---------------------------------------------------------------- the Python face
 
 PyObject *py_start(PyObject *, PyObject *args) {
@@ -167,6 +251,8 @@ PyObject *py_stand_in(PyObject *, PyObject *args) {
     if (!PyArg_ParseTuple(args, "sO", &name, &original)) return nullptr;
     for (int i = 0; i < 3; i++) {
         if (std::strcmp(stand_ins[i].ml_name, name)) continue;
+        // Somebody may have put us back after we had gone.
+        if (PyCFunction_Check(original) && PyCFunction_GET_FUNCTION(original) == stand_ins[i].ml_meth) return Py_NewRef(original);
         replace(originals[i], original);
         return PyCFunction_New(&stand_ins[i], nullptr);
     }
@@ -223,6 +309,7 @@ PyMethodDef methods[] = {
     {"start", py_start, METH_VARARGS, "start(class, capture, describe, name, trouble, first number, class of variables, ticked)"},
     {"stop", py_stop, METH_NOARGS, "stop(): see no more; what was seen can still be read"},
     {"stand_in", py_stand_in, METH_VARARGS, "stand_in(name, original): what to call instead of it"},
+    {"around", py_around, METH_VARARGS, "around(original, before, after): what to call instead of it, with these beside it"},
     {"flag", py_flag, METH_VARARGS, "flag(operation, passes, ticks): it passes its input's buffer on; tell when it is done"},
     {"born", py_born, METH_VARARGS, "born(tensor, kind, there=False): it was made, or was there before"},
     {"variable", py_variable, METH_VARARGS, "variable(handle, operation, kind, what, bytes): it was made"},
@@ -241,6 +328,7 @@ PyMODINIT_FUNC PyInit_tenure_tensorflow_recorder() {
     s_device = PyUnicode_InternFromString("device");
     s_handle = PyUnicode_InternFromString("_handle");
     described = PyDict_New();
-    if (!prepare("tenure_tensorflow_recorder.Life") || !s_handle || !described) return nullptr;
+    AroundType = make_around();
+    if (!prepare("tenure_tensorflow_recorder.Life") || !s_handle || !described || !AroundType) return nullptr;
     return PyModule_Create(&module);
 }

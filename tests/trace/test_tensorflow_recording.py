@@ -268,6 +268,28 @@ def test_an_error_in_an_operation_is_the_users(trace):
         tf.matmul(tf.ones((2, 3)), tf.ones((2, 3)))
 
 
+def test_no_frame_of_ours_is_in_what_fails(trace):
+    if not trace.is_native:
+        pytest.skip("a function in Python around another has a frame")
+    model = mlp()
+
+    def fail(call):
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - of whatever kind
+            call()
+        return [str(entry.path) for entry in caught.traceback if "/tenure/" in str(entry.path)]
+
+    with trace, tf.GradientTape() as tape:
+        failing = [
+            lambda: tf.constant(object()),
+            lambda: tf.Variable(object()),
+            lambda: tape.gradient(tf.constant(1.0), "no source"),
+            lambda: model.fit("no data"),
+            lambda: tf.keras.optimizers.SGD().apply_gradients([("no gradient", "no variable")]),
+            lambda: tf.matmul(tf.ones((2, 3)), tf.ones((2, 3))),
+        ]
+        assert [fail(call) for call in failing] == [[]] * len(failing)
+
+
 def test_a_failing_recorder_does_not_fail_the_user(trace, monkeypatch):
     trace.is_troubled = True
     x = tf.ones(3)

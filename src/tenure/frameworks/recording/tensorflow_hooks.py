@@ -6,6 +6,7 @@ of a `tf.function` in which one was traced. Of several optimizers the first is t
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 from collections.abc import Callable
@@ -109,11 +110,36 @@ def there_already() -> tuple[list[Any], list[Any]]:
     return [one for one in found if type(one) is Eager], [one for one in found if type(one) is not Eager]
 
 
-class Hooks:
-    """They are in place from `start` to `stop`."""
+Before = Callable[[Any], None]  # with the first argument
+After = Callable[[bool, Any, Any], None]  # whether it returned, what, and the first argument
 
-    def __init__(self, teller: Teller) -> None:
+
+def around(original: Callable[..., Any], before: Before | None, after: After | None) -> Callable[..., Any]:
+    """What to call instead of it, with these beside it: the Python twin of the native part's."""
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        first = args[0] if args else None
+        if before is not None:
+            before(first)
+        returned, result = False, None
+        try:
+            result = original(*args, **kwargs)
+            returned = True
+        finally:
+            if after is not None:
+                after(returned, result, first)
+        return result
+
+    return call
+
+
+class Hooks:
+    """They are in place from `start` to `stop`. `around` is how they stand beside what TensorFlow calls."""
+
+    def __init__(self, teller: Teller, around: Callable[..., Any]) -> None:
         self._teller = teller
+        self._around = around
         self._on = False
         self._patches: list[tuple[Any, str, Any, Any]] = []
         self.clear()
@@ -126,9 +152,9 @@ class Hooks:
     def start(self) -> None:
         """Put them in."""
         self._on = True
-        self.patch(constant_op, "convert_to_eager_tensor", self._converting)
-        self.patch(BaseResourceVariable, "__init__", self._making)
-        self.patch(backprop.GradientTape, "gradient", self._differentiating)
+        self._beside(constant_op, "convert_to_eager_tensor", None, self._converted)
+        self._beside(BaseResourceVariable, "__init__", None, self._initialized)
+        self._beside(backprop.GradientTape, "gradient", None, self._differentiated)
         imports.when_imported("keras", self._watch_keras)
 
     def _watch_keras(self, name: str) -> None:
@@ -138,12 +164,15 @@ class Hooks:
 
         if not self._on:
             return
-        self.patch(TensorFlowTrainer, "fit", lambda original: self._looping(original, steps=False))
-        self.patch(TensorFlowTrainer, "train_on_batch", lambda original: self._looping(original, steps=True))
-        self.patch(CallbackList, "on_train_batch_end", self._ending_batch)
-        self.patch(BaseOptimizer, "apply", self._applying)
-        self.patch(BaseOptimizer, "add_variable_from_reference", self._keeping_state)
-        self.patch(BaseOptimizer, "add_variable", self._keeping_state)
+        self._beside(TensorFlowTrainer, "fit", self._enter("loop"), self._leave("loop"))
+        self._beside(TensorFlowTrainer, "train_on_batch", self._enter("loop"), self._trained)
+        self._beside(CallbackList, "on_train_batch_end", None, self._ended_batch)
+        self._beside(BaseOptimizer, "apply", self._enter("optimizer"), self._applied)
+        for adding in ("add_variable_from_reference", "add_variable"):
+            self._beside(BaseOptimizer, adding, self._enter("state"), self._leave("state"))
+
+    def _beside(self, owner: Any, name: str, before: Before | None, after: After) -> None:
+        self.patch(owner, name, lambda original: self._around(original, before, self._safely(after)))
 
     def patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Put what `make` makes of the original in its place."""
@@ -161,89 +190,66 @@ class Hooks:
                 setattr(owner, name, original)
         self._patches.clear()
 
-    def _safely(self, call: Callable[..., None], *args: Any) -> None:
+    def _safely(self, after: After) -> After:
         """What goes wrong in a recorder is no business of the user's code; the trace says it."""
-        if self._on:
-            try:
-                call(*args)
-            except Exception as error:  # noqa: BLE001
-                self._teller.trouble(error)
+
+        def call(returned: bool, result: Any, first: Any) -> None:
+            if self._on:
+                try:
+                    after(returned, result, first)
+                except Exception as error:  # noqa: BLE001
+                    self._teller.trouble(error)
+
+        return call
 
     # Births
 
-    def _converting(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        born = self._teller.born
+    def _converted(self, returned: bool, tensor: Any, value: Any) -> None:
+        if returned and tensor is not value:
+            self._teller.born(tensor, "input" if isinstance(value, numpy.ndarray) else "constant")
 
-        def convert_to_eager_tensor(value: Any, ctx: Any, dtype: Any = None) -> Any:
-            tensor = original(value, ctx, dtype)
-            if tensor is not value:
-                self._safely(born, tensor, "input" if isinstance(value, numpy.ndarray) else "constant")
-            return tensor
-
-        return convert_to_eager_tensor
-
-    def _making(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def __init__(variable: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            original(variable, *args, **kwargs)
-            self._safely(self.made, variable)
-
-        return __init__
+    def _initialized(self, returned: bool, _: Any, variable: Any) -> None:
+        if returned:
+            self.made(variable)
 
     def made(self, variable: Any) -> None:
         """There is a variable."""
         is_state = getattr(self._inside, "state", 0)
         self._teller.variable(variable, "optimizer state" if is_state else "parameter" if variable.trainable else "")
 
-    def _differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def gradient(tape: Any, *args: Any, **kwargs: Any) -> Any:
-            found = original(tape, *args, **kwargs)
-            self._safely(self._are_gradients, found)
-            return found
-
-        return gradient
-
-    def _are_gradients(self, found: Any) -> None:
-        for tensor in tf.nest.flatten(found):
+    def _differentiated(self, returned: bool, found: Any, _: Any) -> None:
+        for tensor in tf.nest.flatten(found) if returned else ():
             self._teller.is_a(tensor, "gradient")
 
     # Steps
 
-    def _looping(self, original: Callable[..., Any], *, steps: bool) -> Callable[..., Any]:
-        def loop(model: Any, *args: Any, **kwargs: Any) -> Any:
-            self._inside.loop = getattr(self._inside, "loop", 0) + 1
-            try:
-                result = original(model, *args, **kwargs)
-            finally:
-                self._inside.loop -= 1
-            if steps:
-                self._safely(self._teller.stepped)
-            return result
+    def _enter(self, what: str) -> Before:
+        def enter(_: Any) -> None:
+            setattr(self._inside, what, getattr(self._inside, what, 0) + 1)
 
-        return loop
+        return enter
 
-    def _ending_batch(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def on_train_batch_end(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(callbacks, *args, **kwargs)
-            self._safely(self._teller.stepped)
-            return result
+    def _leave(self, what: str) -> After:
+        def leave(*_: Any) -> None:
+            setattr(self._inside, what, max(getattr(self._inside, what, 0) - 1, 0))
 
-        return on_train_batch_end
+        return leave
 
-    def _applying(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            deep = getattr(self._inside, "optimizer", 0)
-            self._inside.optimizer = deep + 1
-            try:
-                result = original(optimizer, *args, **kwargs)
-            finally:
-                self._inside.optimizer = deep
-            if not deep:
-                self._safely(self._applied, id(optimizer))
-            return result
+    def _trained(self, returned: bool, *_: Any) -> None:
+        self._leave("loop")(returned, None, None)
+        if returned:
+            self._teller.stepped()
 
-        return apply
+    def _ended_batch(self, returned: bool, *_: Any) -> None:
+        if returned:
+            self._teller.stepped()
 
-    def _applied(self, optimizer: int) -> None:
+    def _applied(self, returned: bool, _: Any, optimizer: Any) -> None:
+        self._leave("optimizer")(returned, None, None)
+        if returned and not self._inside.optimizer:
+            self._look_at(id(optimizer))
+
+    def _look_at(self, optimizer: int) -> None:
         if context.executing_eagerly():
             self.tick(("optimizer", optimizer))
             return
@@ -253,16 +259,6 @@ class Hooks:
         name = getattr(graph, "name", "")
         if name:
             self._teller.steps_in(name)
-
-    def _keeping_state(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def add(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            self._inside.state = getattr(self._inside, "state", 0) + 1
-            try:
-                return original(optimizer, *args, **kwargs)
-            finally:
-                self._inside.state -= 1
-
-        return add
 
     def tick(self, what: object) -> None:
         """Something that recurs once a step has happened."""

@@ -16,7 +16,15 @@ from tensorflow.python.eager import context, execute
 
 from tenure import stacks
 from tenure.frameworks.base import Sink
-from tenure.frameworks.recording.tensorflow_hooks import ALIASES, Hooks, describe, of_variable, op_name, there_already
+from tenure.frameworks.recording.tensorflow_hooks import (
+    ALIASES,
+    Hooks,
+    around,
+    describe,
+    of_variable,
+    op_name,
+    there_already,
+)
 
 
 class Handle(weakref.ref[Any]):
@@ -46,7 +54,7 @@ class InPython:
     def __init__(self) -> None:
         self._sink: Sink | None = None
         self._capture = stacks.capturer()
-        self._hooks = Hooks(self)
+        self._hooks = Hooks(self, around)
         self._lists: dict[int, list[Any]] = {}  # a thread's callbacks
         self._begin()
 
