@@ -12,6 +12,8 @@ namespace {
 enum Flag : uint8_t { kPasses = 1, kTicks = 2 };  // gives its first input's buffer; is told when it is done
 
 PyObject *ticked = nullptr;         // (number of an operation)
+PyObject *only_device = nullptr;    // () -> the device that all tensors are on, or None if there are several
+PyObject *device = nullptr;         // what it said
 PyTypeObject *variables = nullptr;  // the class of variables
 PyObject *s_enum, *s_shape, *s_device, *s_handle;
 PyObject *described = nullptr;  // (type, shape, device) to its place in the next
@@ -22,23 +24,35 @@ void settle() {}  // a tensor that an operation gave is complete
 
 bool has(int32_t op, Flag flag) { return static_cast<size_t>(op) < flags.size() && flags[static_cast<size_t>(op)] & flag; }
 
+// Where there is one device, it is not asked for with each tensor: TensorFlow makes a new text of it every time.
+PyObject *device_of(PyObject *tensor) {
+    if (!device) {
+        device = PyObject_CallNoArgs(only_device);
+        if (!device) {
+            complain();
+            device = Py_NewRef(Py_None);
+        }
+    }
+    return device != Py_None ? Py_NewRef(device) : PyObject_GetAttr(tensor, s_device);
+}
+
 What what_is(PyObject *tensor) {
     PyObject *type = PyObject_CallMethodNoArgs(tensor, s_enum);
     PyObject *shape = type ? PyObject_CallMethodNoArgs(tensor, s_shape) : nullptr;
-    PyObject *device = shape ? PyObject_GetAttr(tensor, s_device) : nullptr;
-    PyObject *parts = device ? PyTuple_Pack(3, type, shape, device) : nullptr;
+    PyObject *place = shape ? device_of(tensor) : nullptr;
+    PyObject *parts = place ? PyTuple_Pack(3, type, shape, place) : nullptr;
     What what{-1, 0};
     if (PyObject *known = parts ? PyDict_GetItemWithError(described, parts) : nullptr) {
         what = whats[static_cast<size_t>(PyLong_AsSize_t(known))];
     } else if (parts && !PyErr_Occurred()) {
         what = told_of(parts);
-        PyObject *place = PyLong_FromSize_t(whats.size());
-        if (place && PyDict_SetItem(described, parts, place) == 0) whats.push_back(what);
-        Py_XDECREF(place);
+        PyObject *number = PyLong_FromSize_t(whats.size());
+        if (number && PyDict_SetItem(described, parts, number) == 0) whats.push_back(what);
+        Py_XDECREF(number);
     }
     Py_XDECREF(type);
     Py_XDECREF(shape);
-    Py_XDECREF(device);
+    Py_XDECREF(place);
     Py_XDECREF(parts);
     complain();
     return what;
@@ -224,15 +238,17 @@ PyObject *py_around(PyObject *, PyObject *args) {
 // ---------------------------------------------------------------- the Python face
 
 PyObject *py_start(PyObject *, PyObject *args) {
-    PyObject *type, *capsule, *describing, *naming, *troubled, *classes, *tick;
+    PyObject *type, *capsule, *describing, *naming, *troubled, *classes, *tick, *devices;
     unsigned int first;
-    if (!PyArg_ParseTuple(args, "O!OOOOIO!O", &PyType_Type, &type, &capsule, &describing, &naming, &troubled, &first, &PyType_Type,
-                          &classes, &tick))
+    if (!PyArg_ParseTuple(args, "O!OOOOIO!OO", &PyType_Type, &type, &capsule, &describing, &naming, &troubled, &first, &PyType_Type,
+                          &classes, &tick, &devices))
         return nullptr;
     if (!start(type, capsule, describing, naming, troubled, first)) return nullptr;
     Py_INCREF(classes);
     Py_XSETREF(variables, reinterpret_cast<PyTypeObject *>(classes));
     replace(ticked, tick);
+    replace(only_device, devices);
+    Py_CLEAR(device);
     flags.clear();
     whats.clear();
     PyDict_Clear(described);
@@ -306,7 +322,7 @@ PyObject *py_is_a(PyObject *, PyObject *args) {
 }
 
 PyMethodDef methods[] = {
-    {"start", py_start, METH_VARARGS, "start(class, capture, describe, name, trouble, first number, class of variables, ticked)"},
+    {"start", py_start, METH_VARARGS, "start(class, capture, describe, name, trouble, first number, class of variables, ticked, only device)"},
     {"stop", py_stop, METH_NOARGS, "stop(): see no more; what was seen can still be read"},
     {"stand_in", py_stand_in, METH_VARARGS, "stand_in(name, original): what to call instead of it"},
     {"around", py_around, METH_VARARGS, "around(original, before, after): what to call instead of it, with these beside it"},

@@ -31,6 +31,7 @@ from tenure.frameworks.recording.tensorflow_hooks import (
     Hooks,
     describe,
     of_variable,
+    only_device,
     op_name,
     there_already,
 )
@@ -65,7 +66,7 @@ class Native(Arrays):
         self._steps.clear()
         self.core.start(
             Eager, stacks.core()._capture, self._describe, self._name, self.trouble, FIRST_TENSORFLOW,
-            BaseResourceVariable, self._hooks.tick,
+            BaseResourceVariable, self._hooks.tick, only_device,
         )  # fmt: skip
         tensors, variables = there_already()
         for tensor in tensors:

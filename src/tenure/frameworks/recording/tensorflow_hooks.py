@@ -93,6 +93,12 @@ def describe(enum: int, shape: Any, device: str) -> tuple[list[int], str, str, i
     return sizes, dtype.name, device.rpartition("device:")[2] or device, nbytes
 
 
+def only_device() -> str | None:
+    """The device that all tensors are on; None if there are several. Asked when there is a tensor: then all are known."""
+    names = [device.name for device in context.context().list_logical_devices()]
+    return f"/job:localhost/replica:0/task:0{names[0]}" if len(names) == 1 else None
+
+
 def of_variable(variable: Any) -> tuple[Any, tuple[int, Any, str]] | None:
     """A variable's handle, and what `describe` takes; None if it is symbolic, or of no fixed size."""
     handle: Any = getattr(variable, "_handle", None)
