@@ -147,7 +147,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     rows = []
     for name in LOOPS:  # each in a process of its own, which has imported one framework
-        command = [sys.executable, __file__, "--one", name, "6" if quick else "16"]
+        command = [sys.executable, __file__, "--one", name, "6" if quick else "24"]
         done = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         rows.append(done.stdout.strip().splitlines()[-1])
         print(rows[-1], flush=True)
