@@ -7,12 +7,14 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from tenure.trace.events import integers
 from tenure.trace.recorder import Recorder
 from tenure.trace.tail import Tail
 
+_OPTIONS = {"index_in": "SetLookupOptions", "is_in": "SetLookupOptions", "sort_indices": "SortOptions"}
 _COLUMNS = ("time", "event", "buffer", "bytes", "device")
 
 
@@ -106,16 +108,15 @@ class Meter:
 
     def _fold(self, batches: list[Any]) -> None:
         import pyarrow as pa
-        from pyarrow import compute
 
-        columns = [pa.chunked_array([batch.column("time").cast(pa.int64()) for batch in batches])]
+        columns = [pa.chunked_array([batch.column("time").view(pa.int64()) for batch in batches])]
         columns += [pa.chunked_array([batch.column(name) for batch in batches]) for name in ("buffer", "bytes")]
         columns.append(pa.chunked_array([batch.column("device").indices for batch in batches]))
         table = pa.Table.from_arrays(columns, ["time", "buffer", "bytes", "device"])
         events = pa.chunked_array([batch.column("event").indices for batch in batches])
         words = batches[-1].column("event").dictionary.to_pylist()  # which only grow
         born, ends = (
-            table.filter(compute.equal(events, _number(words.index(name), pa.int32())))
+            _compute("filter", table, _compute("equal", events, _number(words.index(name), pa.int32())))
             if name in words
             else table.slice(0, 0)
             for name in ("birth", "end")
@@ -124,32 +125,28 @@ class Meter:
 
     def _count(self, words: Any, born: Any, ends: Any) -> None:
         import pyarrow as pa
-        from pyarrow import compute
 
         fresh = born.select(["buffer", "bytes", "device"])
         known = (fresh if self._known is None else pa.concat_tables([self._known, fresh])).combine_chunks()
         # An end tells the buffer's number only. (Not `join`: to load what it stands on takes longer than all the rest.)
-        at = compute.index_in(ends["buffer"], value_set=known["buffer"].combine_chunks())
-        gone = known.take(at)
+        own, gone = known["buffer"], ends["buffer"].combine_chunks()
+        at = _compute("index_in", gone, value_set=own.combine_chunks())
+        ended = _compute("take", known, at)
         times = pa.chunked_array([*born["time"].chunks, *ends["time"].chunks])
-        amounts = pa.chunked_array([*born["bytes"].chunks, *compute.negate(gone["bytes"]).chunks])
-        devices = pa.chunked_array([*born["device"].chunks, *gone["device"].chunks])
-        left = compute.invert(compute.is_in(known["buffer"], value_set=ends["buffer"].combine_chunks()))
-        self._known = known.filter(left).combine_chunks()
+        amounts = pa.chunked_array([*born["bytes"].chunks, *_compute("negate", ended["bytes"]).chunks])
+        devices = pa.chunked_array([*born["device"].chunks, *ended["device"].chunks])
+        left = _compute("invert", _compute("is_in", own, value_set=gone))
+        self._known = _compute("filter", known, left).combine_chunks()
         changes = pa.Table.from_arrays([times, amounts, devices], ["time", "bytes", "device"])
-        changes = changes.take(compute.sort_indices(changes, [("time", "ascending")]))
-        for number in compute.unique(changes["device"]).to_pylist():
+        changes = _compute("take", changes, _compute("sort_indices", changes, sort_keys=[("time", "ascending")]))
+        for number in _compute("unique", changes["device"]).to_pylist():
             if number is not None:
-                own = changes.filter(compute.equal(changes["device"], _number(number, pa.int32())))
-                self._look(words[number].as_py(), own["time"].combine_chunks(), own["bytes"].combine_chunks())
+                one = _compute("filter", changes, _compute("equal", changes["device"], _number(number, pa.int32())))
+                self._look(words[number].as_py(), one["time"].combine_chunks(), one["bytes"].combine_chunks())
 
     def _look(self, device: str, times: Any, changes: Any) -> None:
-        import pyarrow as pa
-        from pyarrow import compute
-
         before = self._alive.get(device, 0)
-        alive = compute.add(compute.cumulative_sum(changes), _number(before, pa.int64()))
-        moments, levels = _integers(times), _integers(alive)
+        moments, levels = _integers(times), array("q", accumulate(_integers(changes), initial=before))[1:]
         self._alive[device] = levels[-1]
         for window in self._windows:
             first = bisect_left(moments, window.start)
@@ -164,6 +161,13 @@ class Meter:
                 if most > span.most:
                     span.most, span.when = most, moments[first + inside.index(most)]
                 span.last = levels[last - 1]
+
+
+def _compute(name: str, *values: Any, **options: Any) -> Any:
+    """What `pyarrow.compute` does, which takes as long to import as a hundred small tests to run."""
+    from pyarrow import _compute as arrow
+
+    return arrow.call_function(name, list(values), getattr(arrow, _OPTIONS[name])(**options) if options else None)
 
 
 def _number(value: int, kind: Any) -> Any:

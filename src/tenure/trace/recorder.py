@@ -52,7 +52,7 @@ class Recorder:
         global _active
         if _active is not None:
             raise TraceError(f"this process is being traced already, into {_active.folder}; end that trace first")
-        import pyarrow.compute  # noqa: F401  here, where an error about it reaches the user, and not in the first write
+        import pyarrow  # noqa: F401  here, where an error about it reaches the user, and not in the first write
 
         if fresh:
             writer.prepare(self.folder)

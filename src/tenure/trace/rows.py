@@ -1,7 +1,7 @@
 """The table that recorders written in Python fill: a row of numbers an event, made into columns by the writer's thread.
 
 What an event costs is paid in the user's program, so words are told once and then go by number; and the rows lie in one
-array of integers, which takes a quarter of the memory of tuples and is cut into columns without a loop in Python.
+array of integers, which takes a quarter of the memory of tuples.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from tenure import stacks
-from tenure.trace.events import EVENTS, Dictionary, integers
+from tenure.trace.events import EVENTS, Dictionary
 
 # Buffers that native recorders number begin at 1, these in the upper half.
 _FIRST = 1 << 31
@@ -203,17 +203,12 @@ class _Words:
         return self._told
 
 
-def _known(values: Any) -> Any:
-    import pyarrow as pa
-
-    return integers([None if value == _NONE else value for value in values], pa.int64())
+def _known(values: Any) -> list[int | None]:
+    return [None if value == _NONE else value for value in values]
 
 
-def _looked_up(numbers: Sequence[int | None], values: Any) -> Any:
-    import pyarrow as pa
-
-    at = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
-    return integers(numbers, pa.int32()).take(at)
+def _looked_up(numbers: Sequence[int | None], values: Any) -> list[int | None]:
+    return [numbers[value] for value in values]
 
 
 def _numbered(texts: Sequence[str | None], words: Any) -> list[int | None]:
