@@ -287,7 +287,7 @@ def test_no_frame_of_ours_is_in_what_fails(trace):
             lambda: tf.keras.optimizers.SGD().apply_gradients([("no gradient", "no variable")]),
             lambda: tf.matmul(tf.ones((2, 3)), tf.ones((2, 3))),
         ]
-        before = [fail(call) for call in failing]  # after a variable was disposed of there is one, in what tells of that
+        before = [fail(call) for call in failing]  # some, where a variable was disposed of: in what tells of that
         with trace:
             assert [fail(call) for call in failing] == before
 
