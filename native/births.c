@@ -10,6 +10,7 @@
  */
 #include "frames.h"
 #include <string.h>
+#include <structmember.h>
 
 typedef struct {
     PyTypeObject *type;
@@ -24,7 +25,16 @@ static PyObject *generators = NULL; /* dict: frame of a generator -> its regions
 static PyObject *prefixes = NULL;   /* tuple of folders whose frames are not the user's */
 static PyObject *compilers = NULL;  /* tuple of files in which a compiler makes constants of its own */
 static PyObject *files = NULL;      /* dict: file name -> True (the user's), False (a library's), None (a compiler's) */
-static PyObject *s_births, *s_outer, *s_frame, *s_agen, *s_limit, *s_running, *s_check;
+static PyObject *s_running;
+
+/* Where a region keeps what: regions have __slots__. */
+static const char *const SLOTS[] = {"births", "outer", "frame", "agen", "limit", "check"};
+enum { BIRTHS, OUTER, FRAME, AGEN, LIMIT, CHECK, SLOT_COUNT };
+static Py_ssize_t offsets[SLOT_COUNT];
+
+/* The last answers, by the text's address: a birth asks for each frame up to the user's. */
+#define JUDGED 512
+static struct { PyObject *file, *owner; } judged[JUDGED];
 
 static int starts_with_any(const char *name, PyObject *beginnings) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(beginnings); i++) {
@@ -35,7 +45,7 @@ static int starts_with_any(const char *name, PyObject *beginnings) {
 }
 
 /* Borrowed: whose file this is, see `files`. Unknown files are judged by name once. */
-static PyObject *whose(PyObject *file) {
+static PyObject *looked_up(PyObject *file) {
     PyObject *known = PyDict_GetItemWithError(files, file);
     if (known) return known;
     PyErr_Clear();
@@ -46,17 +56,40 @@ static PyObject *whose(PyObject *file) {
     return answer;
 }
 
-/* Borrowed attribute of a region; regions have __slots__, so their own reference keeps the value alive. */
-static PyObject *slot(PyObject *region, PyObject *name) {
-    PyObject *value = PyObject_GetAttr(region, name);
-    if (!value) { PyErr_Clear(); return Py_None; }
-    Py_DECREF(value);
-    return value;
+static PyObject *whose(PyObject *file) {
+    size_t at = ((size_t)file >> 4) % JUDGED;
+    if (judged[at].file == file) return judged[at].owner;
+    PyObject *owner = looked_up(file);
+    Py_INCREF(file); /* so that no other text comes to lie there */
+    Py_XSETREF(judged[at].file, file);
+    judged[at].owner = owner;
+    return owner;
+}
+
+/* Borrowed: what a region keeps there. */
+static PyObject *slot(PyObject *region, int which) {
+    PyObject *value = *(PyObject **)((char *)region + offsets[which]);
+    return value ? value : Py_None;
+}
+
+static int find_slots(PyObject *kind) {
+    for (int which = 0; which < SLOT_COUNT; which++) {
+        PyObject *found = PyObject_GetAttrString(kind, SLOTS[which]);
+        if (!found) return -1;
+        int is_slot = Py_IS_TYPE(found, &PyMemberDescr_Type);
+        if (is_slot) offsets[which] = ((PyMemberDescrObject *)found)->d_member->offset;
+        Py_DECREF(found); /* the class keeps it */
+        if (!is_slot) {
+            PyErr_Format(PyExc_TypeError, "%s is no slot of %R", SLOTS[which], kind);
+            return -1;
+        }
+    }
+    return 0;
 }
 
 /* A generator that stands at a `yield` is not running its scope: its consumer is. */
 static int is_suspended(PyObject *region) {
-    PyObject *agen = slot(region, s_agen);
+    PyObject *agen = slot(region, AGEN);
     if (agen != Py_None) {
         PyObject *running = PyObject_GetAttr(agen, s_running);
         if (!running) { PyErr_Clear(); return 0; }
@@ -64,14 +97,14 @@ static int is_suspended(PyObject *region) {
         Py_DECREF(running);
         return suspended;
     }
-    PyObject *frame = slot(region, s_frame);
+    PyObject *frame = slot(region, FRAME);
     if (frame == Py_None) return 0;
     PyFrameObject *back = PyFrame_GetBack((PyFrameObject *)frame);
     Py_XDECREF(back);
     return back == NULL;
 }
 
-static int has_ended(PyObject *region) { return slot(region, s_births) == Py_None; }
+static int has_ended(PyObject *region) { return slot(region, BIRTHS) == Py_None; }
 
 /* The innermost open region of a generator that is on this thread's stack, or NULL. */
 static PyObject *running_generator_region(PyObject *without) {
@@ -94,11 +127,11 @@ static PyObject *resolve(PyObject *without) {
     PyObject *region = inherited;
     Py_DECREF(inherited); /* the context keeps it */
     while (region != Py_None && (region == without || has_ended(region) || is_suspended(region)))
-        region = slot(region, s_outer);
+        region = slot(region, OUTER);
     if (PyDict_GET_SIZE(generators)) {
         PyObject *running = running_generator_region(without);
         if (running) {
-            for (PyObject *outer = region; outer != Py_None; outer = slot(outer, s_outer))
+            for (PyObject *outer = region; outer != Py_None; outer = slot(outer, OUTER))
                 if (outer == running) return region;
             return running;
         }
@@ -122,13 +155,13 @@ static void compact(PyObject *births, PyObject *region) {
         kept++;
     }
     PyObject *limit = PyLong_FromSsize_t(kept * 2 > 256 ? kept * 2 : 256);
-    if (!limit || PyList_SetSlice(births, kept, count, NULL) < 0 || PyObject_SetAttr(region, s_limit, limit) < 0)
+    if (!limit || PyList_SetSlice(births, kept, count, NULL) < 0 || PyObject_SetAttrString(region, SLOTS[LIMIT], limit) < 0)
         PyErr_Clear();
     Py_XDECREF(limit);
 }
 
 static void record(PyObject *region, PyObject *handle) {
-    PyObject *births = slot(region, s_births);
+    PyObject *births = slot(region, BIRTHS);
     if (!PyList_CheckExact(births)) return;
     PyCodeObject *code = NULL;
     int lasti = -1;
@@ -145,7 +178,7 @@ static void record(PyObject *region, PyObject *handle) {
     PyObject *offset = PyLong_FromLong(lasti);
     PyObject *entry = ref && offset ? PyTuple_Pack(3, ref, code ? (PyObject *)code : Py_None, offset) : NULL;
     if (entry && PyList_Append(births, entry) == 0) {
-        PyObject *limit = slot(region, s_limit);
+        PyObject *limit = slot(region, LIMIT);
         if (PyLong_Check(limit) && PyList_GET_SIZE(births) > PyLong_AsSsize_t(limit)) compact(births, region);
     }
     Py_XDECREF(entry);
@@ -157,7 +190,7 @@ static void record(PyObject *region, PyObject *handle) {
 /* Frameworks do not survive an allocation that fails, so a full scope raises at the next instruction instead.
  * Before the new object exists, Python code may run. */
 static void raise_if_full(PyObject *region) {
-    PyObject *check = slot(region, s_check);
+    PyObject *check = slot(region, CHECK);
     if (check == Py_None) return;
     Py_INCREF(check);
     PyObject *error = PyObject_CallNoArgs(check);
@@ -184,10 +217,14 @@ static PyObject *birth(PyTypeObject *type, Py_ssize_t items) {
 }
 
 static PyObject *py_setup(PyObject *self, PyObject *args) {
-    PyObject *a, *b, *c, *d;
-    if (!PyArg_ParseTuple(args, "OO!O!O!", &a, &PyDict_Type, &b, &PyTuple_Type, &c, &PyTuple_Type, &d)) return NULL;
+    PyObject *a, *b, *c, *d, *kind;
+    if (!PyArg_ParseTuple(args, "OO!O!O!O!", &a, &PyDict_Type, &b, &PyTuple_Type, &c, &PyTuple_Type, &d, &PyType_Type,
+                          &kind))
+        return NULL;
     PyObject *fresh = PyDict_New();
     if (!fresh) return NULL;
+    if (find_slots(kind) < 0) { Py_DECREF(fresh); return NULL; }
+    for (int i = 0; i < JUDGED; i++) Py_CLEAR(judged[i].file);
     Py_INCREF(a); Py_XSETREF(var, a);
     Py_INCREF(b); Py_XSETREF(generators, b);
     Py_INCREF(c); Py_XSETREF(prefixes, c);
@@ -228,7 +265,7 @@ static PyObject *py_current(PyObject *self, PyObject *without) {
 }
 
 static PyMethodDef methods[] = {
-    {"setup", py_setup, METH_VARARGS, "setup(var, generators, prefixes, compilers)"},
+    {"setup", py_setup, METH_VARARGS, "setup(var, generators, prefixes, compilers, region class)"},
     {"watch", py_watch, METH_O, "watch(type): report births of this class"},
     {"unwatch", py_unwatch, METH_NOARGS, "unwatch(): give every class its own allocator back"},
     {"current", py_current, METH_O, "current(without): the region that owns the running code"},
@@ -238,13 +275,7 @@ static PyMethodDef methods[] = {
 static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "tenure_births", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_tenure_births(void) {
-    s_births = PyUnicode_InternFromString("births");
-    s_outer = PyUnicode_InternFromString("outer");
-    s_frame = PyUnicode_InternFromString("frame");
-    s_agen = PyUnicode_InternFromString("agen");
-    s_limit = PyUnicode_InternFromString("limit");
     s_running = PyUnicode_InternFromString("ag_running");
-    s_check = PyUnicode_InternFromString("check");
-    if (!s_births || !s_outer || !s_frame || !s_agen || !s_limit || !s_running || !s_check) return NULL;
+    if (!s_running) return NULL;
     return PyModule_Create(&module);
 }

@@ -68,19 +68,41 @@ static void count_frame(_PyInterpreterFrame *frame, Table *table) {
     }
 }
 
-/* frame_references(objects, everywhere): for each, references from this thread's, or every thread's, running frames. */
+#define MODULES 64
+
+/* The globals of the modules whose code this thread is in, each once. Where there are very many modules some are missed,
+ * and what they name is searched for on the heap. */
+static void count_globals(_PyInterpreterFrame *frame, Table *table) {
+    PyObject *seen[MODULES];
+    int known = 0;
+    for (; frame && known < MODULES; frame = frame->previous) {
+        PyObject *globals = frame_code(frame) ? frame->f_globals : NULL;
+        int at = 0;
+        while (at < known && seen[at] != globals) at++;
+        if (!globals || at < known) continue;
+        seen[known++] = globals;
+        PyObject *value;
+        for (Py_ssize_t place = 0; PyDict_Next(globals, &place, NULL, &value);) {
+            Py_ssize_t *count = find(table, value);
+            if (count) (*count)++;
+        }
+    }
+}
+
+/* frame_references(objects, named): for each, references from the running frames of all threads; where `named`, those
+ * from globals of the modules whose code this thread is in too. */
 static PyObject *frame_references(PyObject *self, PyObject *args) {
     PyObject *objects;
-    int everywhere;
+    int named;
     Table table;
-    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &objects, &everywhere) || open_table(&table, objects) < 0)
-        return NULL;
+    if (!PyArg_ParseTuple(args, "O!p", &PyList_Type, &objects, &named) || open_table(&table, objects) < 0) return NULL;
     PyThreadState *mine = PyThreadState_Get();
-    PyThreadState *state = everywhere ? PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(mine)) : mine;
-    for (; state; state = everywhere ? PyThreadState_Next(state) : NULL) {
+    for (PyThreadState *state = PyInterpreterState_ThreadHead(PyThreadState_GetInterpreter(mine)); state;
+         state = PyThreadState_Next(state)) {
         for (_PyInterpreterFrame *frame = top_frame(state); frame; frame = frame->previous)
             if (!_PyFrame_IsIncomplete(frame)) count_frame(frame, &table);
     }
+    if (named) count_globals(top_frame(mine), &table);
     return close_table(&table, objects);
 }
 

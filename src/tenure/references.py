@@ -7,7 +7,9 @@ that reads its memory, an operation that another thread is in.
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -29,17 +31,35 @@ _KNOWN = (
 )
 
 
-def from_frames(objects: list[Any]) -> list[int]:
-    """For each object, the references that running frames of all threads have to it."""
+def from_frames(objects: list[Any], *, named: bool = False) -> list[int]:
+    """For each object, the references that running frames of all threads have to it.
+
+    Where `named`, also those from globals of the modules whose code this thread is in: a script's variables. They are part
+    of the heap; to ask for them alone is quick.
+    """
     core = native.load("tenure_references", "references.c")
     if core is not None:
-        return core.frame_references(objects, True)  # type: ignore[no-any-return]
+        return core.frame_references(objects, named)  # type: ignore[no-any-return]
     counts = {id(thing): 0 for thing in objects}
-    for frame in frames.running():
-        for value in frames.values(frame):
-            if id(value) in counts:
-                counts[id(value)] += 1
+    for value in itertools.chain(_in_frames(), _in_globals() if named else ()):
+        if id(value) in counts:
+            counts[id(value)] += 1
     return [counts[id(thing)] for thing in objects]
+
+
+def _in_frames() -> Iterator[Any]:
+    for frame in frames.running():
+        yield from frames.values(frame)
+
+
+def _in_globals() -> Iterator[Any]:
+    found = {}
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        found[id(frame.f_globals)] = frame.f_globals
+        frame = frame.f_back
+    for values in found.values():
+        yield from list(values.values())
 
 
 def from_heap(objects: list[Any]) -> list[int]:
@@ -57,41 +77,18 @@ def from_heap(objects: list[Any]) -> list[int]:
     return [counts[id(thing)] for thing in objects]
 
 
-def from_globals(objects: list[Any]) -> list[int]:
-    """For each object, the references from globals of the modules whose code this thread is in: a script's variables.
-
-    They are part of the heap; to ask for them alone is quick.
-    """
-    counts = {id(thing): 0 for thing in objects}
-    seen: set[int] = set()
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if id(frame.f_globals) not in seen:
-            seen.add(id(frame.f_globals))
-            for value in list(frame.f_globals.values()):
-                if id(value) in counts:
-                    counts[id(value)] += 1
-        frame = frame.f_back
-    return [counts[id(thing)] for thing in objects]
-
-
-def beyond_names(objects: list[Any], explained: list[int]) -> list[int]:
-    """For each object, its references besides `explained`, this list's own, and names in running code."""
-    framed, named = from_frames(objects), from_globals(objects)
-    # The argument of getrefcount is one more.
-    return [sys.getrefcount(objects[i]) - 2 - explained[i] - framed[i] - named[i] for i in range(len(objects))]
-
-
-def unexplained(objects: list[Any], explained: list[int]) -> set[int]:
+def unexplained(objects: list[Any], explained: Sequence[int]) -> set[int]:
     """The ids of those with more references than `explained`, this list's own, and what frames and the heap show."""
-    if not any(more > 0 for more in beyond_names(objects, explained)):
+    named = from_frames(objects, named=True)
+    if not any(beyond(objects, at, explained[at] + named[at]) for at in range(len(objects))):
         return set()
     framed, heap = from_frames(objects), from_heap(objects)
-    return {
-        id(objects[i])
-        for i in range(len(objects))
-        if sys.getrefcount(objects[i]) - 2 - explained[i] - framed[i] - heap[i] > 0
-    }
+    return {id(objects[at]) for at in range(len(objects)) if beyond(objects, at, explained[at] + framed[at] + heap[at])}
+
+
+def beyond(objects: list[Any], at: int, explained: int) -> bool:
+    """Whether there are more references to this object than the list's own and so many."""
+    return sys.getrefcount(objects[at]) - 2 > explained  # the argument of getrefcount is one
 
 
 def _is_opaque(kind: type) -> bool:

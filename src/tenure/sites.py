@@ -62,17 +62,23 @@ def is_user(file: str) -> bool:
 
 def mark() -> tuple[CodeType | None, int]:
     """The innermost user frame of this thread, as `at` takes it: cheap to keep, a line only when asked."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if is_user(frame.f_code.co_filename):
-            return frame.f_code, frame.f_lasti
-        frame = frame.f_back
-    return None, -1
+    frame = _innermost(sys._getframe(1))
+    return (None, -1) if frame is None else (frame.f_code, frame.f_lasti)
 
 
 def here() -> Site | None:
     """The innermost user frame of this thread."""
-    return at(*mark())
+    frame = _innermost(sys._getframe(1))
+    if frame is None:
+        return None
+    code = frame.f_code
+    return Site(code.co_filename, frame.f_lineno or code.co_firstlineno, code.co_qualname)
+
+
+def _innermost(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and not is_user(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
 
 
 def at(code: CodeType | None, lasti: int) -> Site | None:

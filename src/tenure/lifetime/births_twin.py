@@ -41,6 +41,7 @@ def setup(
     generators: dict[Any, list[Region]],
     prefixes: tuple[str, ...],
     compilers: tuple[str, ...],
+    kind: type,
     /,
 ) -> None:
     """Say where regions are found; whose a frame is, this twin asks `sites` itself."""

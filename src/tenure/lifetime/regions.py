@@ -74,9 +74,10 @@ class Hook(Protocol):
         generators: dict[Any, Any],
         prefixes: tuple[str, ...],
         compilers: tuple[str, ...],
+        kind: type,
         /,
     ) -> None:
-        """Say where regions are found and which frames are not the user's."""
+        """Say where regions are found, which frames are not the user's, and what regions are."""
 
     def watch(self, kind: type, /) -> None:
         """Report births of this class."""
@@ -107,7 +108,7 @@ def hook() -> Hook:
             built: Any = native.load("tenure_births", "births.c")
             if built is None:
                 from tenure.lifetime import births_twin as built
-            built.setup(_var, _generators, sites.prefixes(), sites.compilers())
+            built.setup(_var, _generators, sites.prefixes(), sites.compilers(), Region)
             _hook = built
         return _hook
 

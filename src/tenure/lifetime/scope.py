@@ -30,7 +30,7 @@ class Scope:
         self.name = name or ""
         self.cap = cap
         self._region: Region | None = None
-        self._entered: tuple[Any, int] = (None, -1)
+        self._entered: Site | None = None
         self._report: Callable[[], Remains] | None = None
         self._remains: Remains | None = None
 
@@ -39,13 +39,12 @@ class Scope:
     def __enter__(self) -> Self:
         if self._region is not None:
             raise ScopeError(
-                f"scope {self.name!r} was entered already (at {sites.at(*self._entered)}); a scope is for one use: "
+                f"scope {self.name!r} was entered already (at {self._entered}); a scope is for one use: "
                 "write `with tenure.scope(...)` anew each time, or use it as a decorator"
             )
-        self._entered = sites.mark()
+        self._entered = sites.here()
         if not self.name:
-            site = sites.at(*self._entered)
-            self.name = site.short if site else "scope"
+            self.name = self._entered.short if self._entered else "scope"
         self._region = Region(self.name, regions.current())
         if self.cap is not None:
             self._region.check = functools.partial(self._check_cap, Budget(self._region, self.cap))
@@ -323,13 +322,15 @@ def end(births: list[Record], name: str, cause: str, where: Callable[[], Site | 
     The result, called, reports on them. `name` is the scope's or the session's that owned them.
     """
     origins: dict[int, Record] = {}
+    adopted: set[int] = set()
     doomed: list[Any] = []
-    groups = _survivors(births, origins)
+    groups = _survivors(births, origins, adopted)
     for kind in list(groups):
         members = groups.pop(kind)
         framework = frameworks.owner_of(kind)
-        spared = framework.exempt(members) if framework is not None else set()
-        doomed.extend(handle for handle in members if id(handle) not in spared or len(origins[id(handle)]) > 3)
+        spared = framework.exempt(members) - adopted if framework is not None else set()
+        if len(spared) < len(members):
+            doomed.extend(handle for handle in members if id(handle) not in spared)
         del members
     if not doomed:
         return None
@@ -365,13 +366,18 @@ def _is_inside(inner: Region, outer: Region) -> bool:
     return region is not None
 
 
-def _survivors(births: list[Record], origins: dict[int, Record]) -> dict[type, list[Any]]:
+def _survivors(births: list[Record], origins: dict[int, Record], adopted: set[int]) -> dict[type, list[Any]]:
     """What lives of a scope's births, by class. Each handle is put into one list only: exemptions count references."""
     groups: dict[type, list[Any]] = {}
     for record in births:
         handle = record[0]()
-        if handle is not None and id(handle) not in origins:
-            origins[id(handle)] = record
+        if handle is None:
+            continue
+        key = id(handle)
+        if key not in origins:
+            origins[key] = record
+            if len(record) > 3:
+                adopted.add(key)
             groups.setdefault(type(handle), []).append(handle)
     return groups
 

@@ -141,7 +141,7 @@ class Torch:
         for index in range(len(tensors)):
             ended.bury(tensors[index], notice(tensors[index]))
             seal(tensors[index])
-        busy = references.unexplained(tensors, [int(counts.kept_by_native(tensor)) for tensor in tensors])
+        busy = references.unexplained(tensors, counts.kept_by_native(tensors))
         stuck: list[tuple[torch.Tensor, type]] = []
         for tensor, kind in zip(tensors, kinds, strict=True):
             info = ended.find(tensor)

@@ -280,7 +280,7 @@ def unexplained(
 
 def kept(tensor: torch.Tensor) -> bool:
     """Whether native users of the tensor hold its handle."""
-    return not isinstance(tensor, EndedTensor) and counts.kept_by_native(tensor)
+    return not isinstance(tensor, EndedTensor) and counts.kept_by_native([tensor])[0]
 
 
 def hooks(tensor: torch.Tensor) -> Any:

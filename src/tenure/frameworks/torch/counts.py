@@ -37,9 +37,13 @@ def only_views_need(base: torch.Tensor, views: int) -> bool:
     return handle_users(base) == views + 1 and sys.getrefcount(base) <= names + _native_keeps_handles()
 
 
-def kept_by_native(tensor: torch.Tensor) -> bool:
-    """Whether one of the handle's Python references is held by native users of the tensor."""
-    return _native_keeps_handles() and (handle_users(tensor) or 1) > 1
+def kept_by_native(tensors: list[torch.Tensor]) -> list[bool]:
+    """For each of these, whether one of the handle's Python references is held by native users of the tensor."""
+    counter = getattr(torch.Tensor, "_use_count", None)
+    if counter is None or not _native_keeps_handles():
+        return [False] * len(tensors)
+    with torch._C.DisableTorchFunctionSubclass():
+        return [counter(tensor) > 1 for tensor in tensors]
 
 
 @cache

@@ -24,15 +24,15 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
     Most tensors that outlive their scope are somebody's variables, which the reference count shows. Only for the others
     are the known owners asked, and only if that does not explain them is the heap searched for new owners.
     """
-    kept = [int(kept_by_native(tensor)) for tensor in tensors]
-    named = references.from_frames(tensors), references.from_globals(tensors)
+    kept = kept_by_native(tensors)
+    named = references.from_frames(tensors, named=True)
     native: set[int] = set()
     suspects: set[int] = set()
-    for index, rest in enumerate(references.beyond_names(tensors, kept)):
-        if rest > 0:
-            suspects.add(id(tensors[index]))
-        elif kept[index] and not any(counts[index] for counts in named):
-            native.add(id(tensors[index]))
+    for at, (keeps, names) in enumerate(zip(kept, named, strict=True)):
+        if references.beyond(tensors, at, keeps + names):
+            suspects.add(id(tensors[at]))
+        elif keeps and not names:
+            native.add(id(tensors[at]))
     if not suspects:
         return native
     found = suspects & _belongings()
