@@ -14,6 +14,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/COW.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <cstring>
 #include <unordered_map>
@@ -76,6 +77,7 @@ struct Self {
     uint8_t cause = 0;
     uint32_t generation = 0;
     std::vector<uint16_t> nodes;  // the nodes around it: backward can run inside backward
+    struct { int task; _PyInterpreterFrame *frame; uint32_t stack; } run = {-1, nullptr, 0};  // of autograd's engine
     struct { bool on; int depth; uint16_t op; uint32_t stack; } whole = {};  // what was before an operation as a whole
 
     // What was looked up lately.
@@ -153,14 +155,32 @@ inline uint8_t flags(c10::Device device, bool backward) {
     return static_cast<uint8_t>((device.is_cpu() ? 0 : device.index() + 1) << 1 | backward);
 }
 
-inline uint32_t stack_here(int wait) {
+inline _PyInterpreterFrame *frame_here() {
+    PyThreadState *state = PyGILState_GetThisThreadState();
+    return state ? top_frame(state) : nullptr;
+}
+
+// A node may hold a lock of its own while it works: there, never wait for the GIL, unless Python runs above it and has done so.
+inline uint32_t stack_here(Self *self, bool wait) {
+    if (self->node) {
+        bool noted = self->run.stack && self->run.task == torch::autograd::get_current_graph_task_id();
+        if (noted && self->run.frame == frame_here()) return self->run.stack;
+        wait = wait && noted;
+    }
     uint32_t stack = take_stack(wait);
     if (stack) last_stack.store(stack, std::memory_order_relaxed);
     else stack = last_stack.load(std::memory_order_relaxed);
     return stack;
 }
 
-inline uint32_t place(Self *self) { return self->depth ? self->stack : stack_here(0); }
+// Before a node, where it is no harm to wait. As long as this frame is the innermost, no Python runs above it.
+void note_run(Self *self) {
+    int task = torch::autograd::get_current_graph_task_id();
+    _PyInterpreterFrame *frame = frame_here();
+    if (frame && (self->run.task != task || self->run.frame != frame)) self->run = {task, frame, take_stack(1)};
+}
+
+inline uint32_t place(Self *self) { return self->depth ? self->stack : stack_here(self, false); }
 
 void born(void *where, size_t bytes, c10::Device device, Type type = kAlloc) {
     if (Self *self = here())
@@ -289,11 +309,11 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
         if (std::strncmp(name, kNode, kNodeLength) == 0) {
             self->nodes.push_back(self->node);
             self->node = self->name_by_text(name + kNodeLength);
+            note_run(self);
             return nullptr;  // `on_end` knows it by the depth
         }
         self->op = self->node ? self->node : self->name(name);
-        // A node may hold a lock of its own while it works: there, never wait for the GIL.
-        self->stack = stack_here(self->node == 0);
+        self->stack = stack_here(self, true);
         uint64_t time = ticks();
         for (const auto &input : fn.inputs()) visit(input, [&](const at::Tensor &tensor) { taken(self, time, tensor); });
     }

@@ -6,7 +6,15 @@ at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
 Rows &held = *new Rows;
 Learnt &learnt = *new Learnt;
 
-PyObject *py_start(PyObject *, PyObject *stacks) {
+PyObject *of_impl = nullptr;  // what gives the address of a tensor's TensorImpl
+
+// start(stacks, the class of all tensors)
+PyObject *py_start(PyObject *, PyObject *args) {
+    PyObject *stacks, *tensors;
+    if (!PyArg_ParseTuple(args, "OO!", &stacks, &PyType_Type, &tensors)) return nullptr;
+    if (!of_impl) of_impl = PyObject_GetAttrString(tensors, "_cdata");
+    if (!of_impl) return nullptr;
+    if (!Py_IS_TYPE(of_impl, &PyGetSetDescr_Type)) return PyErr_Format(PyExc_TypeError, "torch's _cdata is %R", of_impl);
     take_stack = reinterpret_cast<CaptureStack>(PyCapsule_GetPointer(stacks, kCaptureCapsule));
     if (!take_stack) return nullptr;
     earlier = Clock{};
@@ -121,29 +129,6 @@ PyObject *py_kind(PyObject *, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-template <class With>
-bool each_address(PyObject *list, With with) {
-    if (!PyList_Check(list)) return PyErr_SetString(PyExc_TypeError, "a list is needed"), false;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) {
-        auto *impl = reinterpret_cast<c10::TensorImpl *>(PyLong_AsUnsignedLongLong(PyList_GET_ITEM(list, i)));
-        if (!impl) return false;
-        with(impl);
-    }
-    return true;
-}
-
-// gradients(addresses of TensorImpls): what their gradients lie on is a gradient.
-PyObject *py_gradients(PyObject *, PyObject *list) {
-    bool right = each_address(list, [](c10::TensorImpl *impl) {
-        c10::StorageImpl *storage = nullptr;
-        const at::Tensor &gradient = impl->grad();
-        void *where = gradient.defined() ? address(gradient, storage) : nullptr;
-        if (where) tell(here(), ticks(), kKind, where, kGradient, 0, 0, 0);
-    });
-    if (!right) return nullptr;
-    Py_RETURN_NONE;
-}
-
 // begin_whole(name): what this thread does from now on is one operation.
 PyObject *py_begin_whole(PyObject *, PyObject *name) {
     const char *text = PyUnicode_AsUTF8(name);
@@ -152,25 +137,68 @@ PyObject *py_begin_whole(PyObject *, PyObject *name) {
     Py_RETURN_NONE;
 }
 
-// end_whole(parameters, state): it is done, and took these TensorImpls and the gradients of the first; None if it only ends.
-PyObject *py_end_whole(PyObject *, PyObject *args) {
-    PyObject *parameters, *state;
-    if (!PyArg_ParseTuple(args, "OO", &parameters, &state)) return nullptr;
-    Self *self = here();
-    bool right = true;
-    if (self && self->whole.on && parameters != Py_None) {
-        uint64_t time = ticks();
-        auto take = [&](c10::TensorImpl *impl) {
-            taken(self, time, at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(impl)));
-        };
-        right = each_address(parameters, [&](c10::TensorImpl *impl) {
-            take(impl);
-            if (const at::Tensor &gradient = impl->grad(); gradient.defined()) taken(self, time, gradient);
-        }) && each_address(state, take);
-    }
+// end_whole(): it is over, whatever it took.
+PyObject *py_end_whole(PyObject *, PyObject *) {
     end_whole();
-    if (!right) return nullptr;
     Py_RETURN_NONE;
+}
+
+// The tensors among these things. They are held, for to ask one for its TensorImpl may run code of its class.
+struct Tensors {
+    std::vector<PyObject *> found;
+    ~Tensors() {
+        for (PyObject *each : found) Py_DECREF(each);
+    }
+    void add(PyObject *value) {
+        if (PyObject_TypeCheck(value, PyDescr_TYPE(of_impl))) found.push_back(Py_NewRef(value));
+    }
+    template <class With>
+    void each(With with) {
+        for (PyObject *tensor : found) {
+            PyObject *number = Py_TYPE(of_impl)->tp_descr_get(of_impl, tensor, reinterpret_cast<PyObject *>(Py_TYPE(tensor)));
+            auto *impl = number ? reinterpret_cast<c10::TensorImpl *>(PyLong_AsUnsignedLongLong(number)) : nullptr;
+            Py_XDECREF(number);
+            if (PyErr_Occurred()) PyErr_Clear();  // a class that does not tell: its step goes on
+            else with(impl);
+        }
+    }
+};
+
+// stepped(parameter groups, state): an optimizer's step is done. What its gradients lie on are gradients; if it was one
+// operation, that took all of these. How many things the state consists of.
+PyObject *py_stepped(PyObject *, PyObject *args) {
+    PyObject *groups, *state;
+    if (!PyArg_ParseTuple(args, "OO", &groups, &state)) return nullptr;
+    Tensors parameters, states;  // none where somebody's own optimizer has neither list nor dict
+    for (Py_ssize_t i = 0; PyList_Check(groups) && i < PyList_GET_SIZE(groups); i++) {
+        PyObject *group = PyList_GET_ITEM(groups, i);
+        PyObject *list = PyDict_Check(group) ? PyDict_GetItemString(group, "params") : nullptr;
+        for (Py_ssize_t k = 0; list && PyList_Check(list) && k < PyList_GET_SIZE(list); k++) parameters.add(PyList_GET_ITEM(list, k));
+    }
+    PyObject *values, *value;
+    Py_ssize_t size = 0;
+    for (Py_ssize_t outer = 0; PyDict_Check(state) && PyDict_Next(state, &outer, nullptr, &values);) {
+        if (!PyDict_Check(values)) continue;
+        size += PyDict_GET_SIZE(values);
+        for (Py_ssize_t inner = 0; PyDict_Next(values, &inner, nullptr, &value);) states.add(value);
+    }
+    Self *self = here();
+    uint64_t time = ticks();
+    bool whole = self->whole.on;
+    auto take = [&](c10::TensorImpl *impl) {
+        taken(self, time, at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(impl)));
+    };
+    parameters.each([&](c10::TensorImpl *impl) {
+        c10::StorageImpl *storage = nullptr;
+        const at::Tensor &gradient = impl->grad();
+        void *where = gradient.defined() ? address(gradient, storage) : nullptr;
+        if (where) tell(self, time, kKind, where, kGradient, 0, 0, 0);
+        if (whole) take(impl);
+        if (whole && gradient.defined()) taken(self, time, gradient);
+    });
+    if (whole) states.each(take);
+    end_whole();
+    return PyLong_FromSsize_t(size);
 }
 
 // seed(address of a TensorImpl): it was there before.
@@ -263,7 +291,7 @@ PyObject *py_forked(PyObject *, PyObject *) {
 }
 
 PyMethodDef methods[] = {
-    {"start", py_start, METH_O, "start(capsule): begin; whether allocations on the host can be seen"},
+    {"start", py_start, METH_VARARGS, "start(capsule, class): begin; whether allocations on the host can be seen"},
     {"stop", py_stop, METH_NOARGS, "stop(): end"},
     {"read", py_read, METH_O, "read(last): hold what happened since; rows, and the largest stack's number"},
     {"learn", py_learn, METH_VARARGS, "learn(what, numbers): the stream's numbers of the next words"},
@@ -273,9 +301,9 @@ PyMethodDef methods[] = {
     {"scope", py_scope, METH_O, "scope(number): the scope that this thread is in"},
     {"cause", py_cause, METH_O, "cause(number): why this thread ends what it ends; the cause before"},
     {"kind", py_kind, METH_VARARGS, "kind(address, number): what the bytes there are"},
-    {"gradients", py_gradients, METH_O, "gradients(addresses of TensorImpls): mark their gradients"},
     {"begin_whole", py_begin_whole, METH_O, "begin_whole(name): what this thread does from now on is one operation"},
-    {"end_whole", py_end_whole, METH_VARARGS, "end_whole(parameters, state): it is done, and took these"},
+    {"end_whole", py_end_whole, METH_NOARGS, "end_whole(): it is over"},
+    {"stepped", py_stepped, METH_VARARGS, "stepped(parameter groups, state): an optimizer's step is done; the size of its state"},
     {"seed", py_seed, METH_O, "seed(address of a TensorImpl): it was there before"},
     {"counts", py_counts, METH_NOARGS, "counts(): births, uses, ends, bytes alive on the host"},
     {"on_failure", py_on_failure, METH_O, "on_failure(function): called with the bytes of an allocation that fails"},

@@ -5,7 +5,7 @@ void begin_whole(const char *name) {
     Self *self = here();
     if (!self || self->whole.on || !at::isRecordFunctionEnabled()) return;
     self->whole = {true, self->depth, self->op, self->stack};
-    self->stack = stack_here(1);
+    self->stack = stack_here(self, true);
     self->op = self->name(name);
     self->depth++;
     at::enableRecordFunction(false);

@@ -66,6 +66,24 @@ def test_a_life(recorder):
     assert y.item() == 7000
 
 
+@pytest.mark.parametrize("hooked", [False, True])
+def test_what_backward_makes_is_born_where_it_is_called(recorder, hooked):
+    weight = torch.ones(31, 37, requires_grad=True)
+    made = []
+    recorder.start()
+    y = torch.ones(5, 31) @ weight
+    slope = torch.ones_like(y)
+    if hooked:  # Python that runs inside of it
+        y.register_hook(lambda grad: made.append(grad.new_ones(41, 43)))  # in the hook
+    y.backward(slope)  # called here
+    found = rows(recorder, "birth")
+    births = [row for row in found if row["bytes"] == 4 * 31 * 37 and row["site"]]  # not the weight, which was there
+    assert {row["site"].split(" in ")[0] for row in births} == {f"{__file__}:{line('called here')}"}
+    if hooked and recorder._sources["torch"].native:  # in Python, what a hook makes is met later
+        (inside,) = [row for row in found if row["bytes"] == 4 * 41 * 43]
+        assert inside["site"].startswith(f"{__file__}:{line('in the hook')} in")
+
+
 def test_kinds_and_steps(recorder):
     recorder.start()
     model = torch.nn.Sequential(torch.nn.Linear(11, 13), torch.nn.Tanh(), torch.nn.Linear(13, 1))

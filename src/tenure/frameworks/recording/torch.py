@@ -130,7 +130,7 @@ class Native:
         self._cuda: Any = None
         self._begin()
         self._stopped = False
-        self._core.start(stacks.core()._capture)
+        self._core.start(stacks.core()._capture, torch._C.TensorBase)
         self._quiet = Quiet()
         self._quiet.start()
         for tensor in ADAPTER.live():

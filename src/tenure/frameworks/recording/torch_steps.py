@@ -45,16 +45,6 @@ class Whole:
         self._core.begin_whole(f"{type(optimizer).__name__}.step")
         return _Arguments(args, self._core), kwargs
 
-    def after(self, optimizer: Any, parameters: list[int]) -> None:
-        """The step is done."""
-        state = [
-            value._cdata
-            for values in optimizer.state.values()
-            for value in values.values()
-            if isinstance(value, torch.Tensor)
-        ]
-        self._core.end_whole(parameters, state)
-
 
 class _Arguments(tuple[Any, ...]):  # noqa: SLOT001 - a tuple with attributes
     """The arguments of a step, which end with its frame: so also a step that fails is over for the recorder."""
@@ -70,7 +60,7 @@ class _Arguments(tuple[Any, ...]):  # noqa: SLOT001 - a tuple with attributes
 
     def __del__(self) -> None:
         if threading.get_ident() == self._thread:
-            self._core.end_whole(None, None)
+            self._core.end_whole()
 
 
 def _is_alone(optimizer: Any, args: Any, kwargs: Any) -> bool:
@@ -113,15 +103,13 @@ class Steps:
             self._whole.stop()
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        parameters = [each for group in optimizer.param_groups for each in group["params"]]
-        if self._whole is not None:
-            addresses = [each._cdata for each in parameters]
-            self._whole.after(optimizer, addresses)
-            self._core.gradients(addresses)
+        if self._core is not None:
+            size = self._core.stepped(optimizer.param_groups, optimizer.state)
         else:
+            size = sum(map(len, optimizer.state.values()))
+            parameters = (each for group in optimizer.param_groups for each in group["params"])
             self._mark_all((each.grad for each in parameters), GRADIENT)
         known = self._seen.get(optimizer)
-        size = sum(map(len, optimizer.state.values()))
         if known != size:
             self._seen[optimizer] = size
             self._tell(optimizer, with_parameters=known is None)
