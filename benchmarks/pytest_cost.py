@@ -1,4 +1,4 @@
-"""What `pytest --tenure` costs: suites of 200 clean tests, with it and twice without, in turns. Writes pytest_cost.md.
+"""What `pytest --tenure` costs: suites of 200 clean tests, with it and without, two at once. Writes pytest_cost.md.
 
 pytest_cost.py [ROUNDS]
 """
@@ -6,7 +6,6 @@ pytest_cost.py [ROUNDS]
 import datetime
 import os
 import platform
-import random
 import statistics
 import subprocess
 import sys
@@ -15,6 +14,8 @@ import textwrap
 import time
 from importlib.metadata import version
 from pathlib import Path
+
+from ratios import told
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 9
 SUITES = {
@@ -91,54 +92,72 @@ SUITES = {
 }
 
 
-def run(folder: Path, *words: str) -> tuple[float, float]:
-    """The wall and processor time of one run of the suite, from the start of Python to its end."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
-    # As installed packages have it: compiled once. Beside the suite, so that nothing is written elsewhere.
-    environment["PYTHONPYCACHEPREFIX"] = str(folder / "cache")
-    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what other plugins take is no part of this
-    plugins = ["-p", "no:cacheprovider", "-p", "tenure.integrations.pytest"]
-    command = [sys.executable, "-W", "ignore", "-m", "pytest", "-q", *plugins, *words, str(folder / "test_suite.py")]
-    began = time.perf_counter()
-    child = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    output = child.stdout.read().decode()
-    _, status, usage = os.wait4(child.pid, 0)
-    wall = time.perf_counter() - began
-    if status or "200 passed" not in output:
-        raise SystemExit(output[-3000:])
-    return wall, usage.ru_utime + usage.ru_stime
+Times = tuple[float, float]  # of the wall and of the processor
+
+
+class Run:
+    """A run of the suite on one core, from the start of Python to its end."""
+
+    def __init__(self, folder: Path, core: int, *words: str) -> None:
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment |= {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+        # As installed packages have it: compiled once. Beside the suite, so that nothing is written elsewhere.
+        environment["PYTHONPYCACHEPREFIX"] = str(folder / "cache")
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what other plugins take is no part of this
+        plugins = ["-p", "no:cacheprovider", "-p", "tenure.integrations.pytest"]
+        command = [sys.executable, "-W", "ignore", "-m", "pytest", "-q", *plugins, *words, "test_suite.py"]
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - gone with this
+        self._began = time.perf_counter()
+        self._child = subprocess.Popen(
+            ["taskset", "-c", str(core), *command],
+            cwd=folder,
+            env=environment,
+            stdout=self._output,
+            stderr=self._output,
+        )
+        self.times: Times | None = None
+
+    def poll(self) -> bool:
+        """Whether it is over."""
+        if self.times is None:
+            pid, status, usage = os.wait4(self._child.pid, os.WNOHANG)
+            if pid:
+                self.times = time.perf_counter() - self._began, usage.ru_utime + usage.ru_stime
+                self._output.seek(0)
+                text = self._output.read().decode()
+                if status or "200 passed" not in text:
+                    raise SystemExit(text[-3000:])
+        return self.times is not None
+
+
+def pair(folder: Path, cores: list[int], *watched: bool) -> list[Times]:
+    """Two runs at once, so that whatever else the machine does is done to both."""
+    runs = [Run(folder, core, *["--tenure"] * each) for core, each in zip(cores, watched, strict=True)]
+    while sum(one.poll() for one in runs) < len(runs):  # each is asked, so that each time is told at once
+        time.sleep(0.005)
+    return [one.times for one in runs if one.times]
 
 
 def measure(name: str, text: str) -> str:
-    """Rounds of three runs, the watched one in each place as often; a line of the table."""
+    """Rounds of two pairs, each kind on each core as often; a line of the table."""
     rounds = []
+    cores = sorted(os.sched_getaffinity(0))[:2]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "test_suite.py").write_text(textwrap.dedent(text))
         (folder / "pytest.ini").write_text("[pytest]\n")
-        run(folder, "--tenure")  # compiles
-        run(folder)
+        pair(folder, cores, True, False)  # compiles
         for at in range(ROUNDS):
-            runs = [run(folder, *["--tenure"] * (place == at % 3)) for place in range(3)]
-            watched = runs.pop(at % 3)
-            rounds.append((watched, *runs[:: 1 if at % 2 else -1]))
+            mine = cores[:: -1 if at % 2 else 1]
+            rounds.append((*pair(folder, mine, True, False), *pair(folder, mine, False, False)))
             print(f"  {name}: {rounds[-1]}", flush=True)
     cells = [name]
     for at in (1, 0):  # first the processor's time
-        cells += [
-            f"{statistics.median(one[at] for one in kind):.2f} s" for kind in list(zip(*rounds, strict=True))[1::-1]
-        ]
-        cells.append(_told([watched[at] * 2 / (one[at] + other[at]) for watched, one, other in rounds]))
-        cells.append(_told([one[at] / other[at] for _, one, other in rounds]))
+        for kind in (1, 0):
+            cells.append(f"{statistics.median(one[kind][at] for one in rounds):.2f} s")
+        cells.append(told([watched[at] / plain[at] for watched, plain, _, _ in rounds]))
+        cells.append(told([one[at] / other[at] for _, _, one, other in rounds]))
     return f"| {' | '.join(cells)} |"
-
-
-def _told(ratios: list[float]) -> str:
-    """The median, and where it would lie in 95 of 100 such runs, by drawing from these ratios again and again."""
-    draws = random.Random(0)
-    medians = sorted(statistics.median(draws.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return f"{statistics.median(ratios):.3f} ({medians[50]:.3f} to {medians[-51]:.3f})"
 
 
 def page(rows: list[str]) -> str:
@@ -147,10 +166,10 @@ def page(rows: list[str]) -> str:
     return f"""# What `pytest --tenure` costs
 
 A suite of 200 clean tests, each watched for what it leaves behind and for its peak, and all passing: whole runs of pytest
-without other plugins, from the start of Python to its end. In rounds of three runs one has `--tenure` and two have not.
-*Ratio* is that of the one to the two others; *noise* is the ratio of these two to each other, which would be 1 on a quiet
-machine. Both are medians of {ROUNDS} rounds, with the range in which that median lies in 95 of 100 such runs. The processor's
-time is that of the whole process, all of its threads: it says more than the wall's where the machine has other work too.
+without other plugins, from the start of Python to its end, two at once on a core each. *Ratio* is that of one with
+`--tenure` to one without; *noise* is the ratio of two without, which would be 1 on a quiet machine. Both are medians of
+{ROUNDS} rounds, with the range in which that median lies in 95 of 100 such runs. The processor's time is that of the whole
+process, all of its threads: it says more than the wall's where the machine has other work too.
 Made by `python benchmarks/pytest_cost.py`.
 
 {about}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}, {today}.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import platform
 import pty
-import random
 import select
 import shutil
 import statistics
@@ -25,6 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
+from ratios import told
 
 CYCLES = int(sys.argv[1]) if len(sys.argv) > 1 else 40
 SECONDS = 1.2  # of a round: `top` looks once a second
@@ -97,8 +97,8 @@ class Watched:
                 return
 
     def used(self) -> float:
-        told = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def leave(self) -> None:
         """As the user would."""
@@ -144,22 +144,15 @@ def measure(name: str, width: int, device: str, scratch: Path) -> str:
         if process.wait(60) != 0:
             raise RuntimeError("the training failed")
     wall, own = (statistics.median(one[at] for _, one, _ in cycles) for at in range(2))
-    told = []
+    cells = []
     for at in (1, 0):
-        told.append(_told([watched[at] * 2 / (one[at] + other[at]) for watched, one, other in cycles]))
-        told.append(_told([one[at] / other[at] for _, one, other in cycles]))
+        cells.append(told([watched[at] * 2 / (one[at] + other[at]) for watched, one, other in cycles]))
+        cells.append(told([one[at] / other[at] for _, one, other in cycles]))
     share = statistics.median(watched[2] for watched, _, _ in cycles)
     return (
         f"| {name} | {wall * 1e3:.1f} ms | {own * 1e3:.1f} ms | {_rows(folder) / wall:,.0f} "
-        f"| {' | '.join(told)} | {share:.0%} |"
+        f"| {' | '.join(cells)} | {share:.0%} |"
     )
-
-
-def _told(ratios: list[float]) -> str:
-    """The median, and where it would lie in 95 of 100 such runs, by drawing from these ratios again and again."""
-    draws = random.Random(0)
-    medians = sorted(statistics.median(draws.choices(ratios, k=len(ratios))) for _ in range(2000))
-    return f"{statistics.median(ratios):.3f} ({medians[50]:.3f} to {medians[-51]:.3f})"
 
 
 def _rows(folder: Path) -> float:

@@ -20,6 +20,7 @@ from pathlib import Path
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
+from ratios import told
 
 from tenure.trace.recorder import Recorder
 
@@ -96,7 +97,7 @@ def tensorflow_loop(compiled: bool) -> Callable[[], None]:
     return step
 
 
-def measure(step: Callable[[], None], pairs: int, seconds: float) -> tuple[float, float, float, float]:
+def measure(step: Callable[[], None], pairs: int, seconds: float) -> tuple[float, float, str, float]:
     """The step without and with a trace, the ratio, and events a step. The order within pairs alternates."""
     for _ in range(20):
         step()
@@ -125,7 +126,7 @@ def measure(step: Callable[[], None], pairs: int, seconds: float) -> tuple[float
         plain.append(times["plain"])
         traced.append(times["traced"])
         ratios.append(times["traced"] / times["plain"])
-    return statistics.median(plain), statistics.median(traced), statistics.median(ratios), events / (block + block // 2)
+    return statistics.median(plain), statistics.median(traced), told(ratios), events / (block + block // 2)
 
 
 LOOPS = {
@@ -137,7 +138,7 @@ LOOPS = {
 
 def row(name: str, pairs: int) -> str:
     plain, traced, ratio, events = measure(LOOPS[name](), pairs, seconds=1.0)
-    return f"| {name} | {plain * 1e3:.2f} ms | {traced * 1e3:.2f} ms | {events:.0f} | {ratio:.3f} |"
+    return f"| {name} | {plain * 1e3:.2f} ms | {traced * 1e3:.2f} ms | {events:.0f} | {ratio} |"
 
 
 def main() -> None:
@@ -159,8 +160,8 @@ def main() -> None:
         "# What a trace of JAX and TensorFlow costs",
         "",
         f"A training step of a multilayer perceptron {SIZES} with Adam, batch {BATCH}, on the CPU, with and without a",
-        "trace, in alternating blocks of one process; the ratio is the median over pairs of blocks. Made by",
-        "`python benchmarks/trace_cost_jax_tensorflow.py`.",
+        "trace, in alternating blocks of one process; the ratio is the median over pairs of blocks, with the range in which",
+        "it lies in 95 of 100 such runs. Made by `python benchmarks/trace_cost_jax_tensorflow.py`.",
         "",
         f"{versions}, {machine}.",
         "",
