@@ -12,7 +12,6 @@ import functools
 import os
 import platform
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -25,15 +24,16 @@ from pathlib import Path
 
 import torch
 from models import gpt2, train, transformer
-from ratios import told
+from ratios import measure, work
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tenure
 from tenure.trace import autostart
 from tenure.trace.recorder import Recorder
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 9
-SECONDS = float(sys.argv[2]) if len(sys.argv) > 2 else 1.0  # of a stretch of steps
+NUMBERS = [] if sys.argv[1:2] == ["--work"] else sys.argv[1:3]
+ROUNDS = int(NUMBERS[0]) if NUMBERS else 10
+SECONDS = float(NUMBERS[1]) if len(NUMBERS) > 1 else 1.0  # of a stretch of steps
 SCRATCH = Path(tempfile.mkdtemp(prefix="tenure-bench-"))
 
 
@@ -118,43 +118,21 @@ def jobs(device: str):
     return {f"transformer, d={width}": functools.partial(transformer, width) for width in (32, 128)}
 
 
-def measure(kind: str, model, batch, device: str) -> tuple[float, str]:
-    """The seconds of an untraced step; the ratio to the untraced steps right before and after."""
+def worker(name: str, kind: str, device: str) -> None:
+    model, batch = jobs(device)[name](device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
-    def steps(count: int, *, inside: bool) -> float:
-        if device == "cuda":
-            torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(count):
-            with tenure.scope("step") if inside and TOOLS[kind] is scoped else contextlib.nullcontext():
-                train(model, optimizer, batch)
-        if device == "cuda":
-            torch.cuda.synchronize()
-        return (time.perf_counter() - start) / count
+    def step(inside: bool) -> None:
+        with tenure.scope("step") if inside and TOOLS[kind] is scoped else contextlib.nullcontext():
+            train(model, optimizer, batch)
 
-    def with_tool(count: int) -> float:
-        with TOOLS[kind]():
-            steps(count // 2, inside=True)  # what a tool does once, at its start, is not the step's cost
-            return steps(count, inside=True)
-
-    steps(10, inside=False)
-    count = max(10, round(SECONDS / steps(10, inside=False)))
-    with_tool(count)
-    plain, ratios = [steps(count, inside=False)], []
-    for _ in range(ROUNDS):
-        during = with_tool(count)
-        plain.append(steps(count, inside=False))
-        ratios.append(2 * during / (plain[-2] + plain[-1]))
-    return statistics.median(plain), told(ratios)
+    work(step, TOOLS[kind], torch.cuda.synchronize if device == "cuda" else lambda: None)
 
 
-def in_child(name: str, kind: str) -> tuple[float, str]:
-    """A process for each tool: some leave a process slower than they found it."""
-    command = [sys.executable, "-W", "ignore", __file__, str(ROUNDS), str(SECONDS), name, kind]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    seconds, ratio = done.stdout.splitlines()[-1].split(maxsplit=1)
-    return float(seconds), ratio
+def measured(name: str, kind: str, device: str) -> str:
+    command = [sys.executable, "-W", "ignore", __file__, "--work", name, kind]
+    plain, _, ratio = measure(command, ROUNDS, SECONDS, at_once=device != "cuda")
+    return f"| {name} | {plain * 1e3:.1f} ms | {kind} | {ratio} |"
 
 
 def memray(width: int, steps: int) -> float | None:
@@ -188,15 +166,16 @@ def memray(width: int, steps: int) -> float | None:
 def main() -> None:
     torch.set_num_threads(1)
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if sys.argv[1:2] == ["--work"]:
+        worker(*sys.argv[2:], device)
+        return
     if len(sys.argv) > 3:
-        name, kind = sys.argv[3:]
-        print(*measure(kind, *jobs(device)[name](device), device))
+        print(measured(*sys.argv[3:], device))
         return
     lines = []
     for name in jobs(device):
         for kind in TOOLS:
-            seconds, ratio = in_child(name, kind)
-            lines.append(f"| {name} | {seconds * 1e3:.1f} ms | {kind} | {ratio} |")
+            lines.append(measured(name, kind, device))
             print(lines[-1], flush=True)
         whole = memray(int(name.rpartition("=")[2]), 20) if device == "cpu" else None
         if whole is not None:
@@ -206,10 +185,10 @@ def main() -> None:
     text = [
         "# What recording costs",
         "",
-        "A training step (forward, backward, AdamW) untraced and with each tool, interleaved in one process a tool: steps",
-        f"untraced for {SECONDS:g} s, with the tool after half as long to begin, untraced again; the ratio is the median of",
-        f"{ROUNDS} rounds, with the range in which it lies in 95 of 100 such runs. tenure records births, uses and ends with",
-        "Python stacks, and writes its files meanwhile. Made by `make bench`.",
+        f"A training step (forward, backward, AdamW) in two processes {'in turns' if device == 'cuda' else 'at once'}, each",
+        f"with half of the cores: one untraced, one with the tool, for {SECONDS:g} s after half as long to begin, and then the",
+        f"other way round. The ratio is the median of {ROUNDS} rounds, with the range in which it lies in 95 of 100 such runs.",
+        "tenure records births, uses and ends with Python stacks, and writes its files meanwhile. Made by `make bench`.",
         "",
         f"{datetime.now(tz=UTC):%Y-%m-%d}, torch {torch.__version__}, Python {platform.python_version()}, {where}.",
         "",

@@ -1,26 +1,25 @@
-"""What a trace of JAX and TensorFlow costs, as a ratio to the same loop without, interleaved in one process.
+"""What a trace of JAX and TensorFlow costs, as a ratio to the same loop without, side by side.
 
 Writes benchmarks/trace_cost_jax_tensorflow.md.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import numpy as np
-from ratios import told
+from ratios import measure, work
 
 from tenure.trace.recorder import Recorder
 
@@ -97,36 +96,26 @@ def tensorflow_loop(compiled: bool) -> Callable[[], None]:
     return step
 
 
-def measure(step: Callable[[], None], pairs: int, seconds: float) -> tuple[float, float, str, float]:
-    """The step without and with a trace, the ratio, and events a step. The order within pairs alternates."""
-    for _ in range(20):
-        step()
-    start = time.perf_counter()
-    for _ in range(10):
-        step()
-    block = max(10, int(seconds * 10 / (time.perf_counter() - start)))
-    ratios, plain, traced = [], [], []
-    events = 0
-    for pair in range(pairs):
-        times = {}
-        for kind in (("plain", "traced"), ("traced", "plain"))[pair % 2]:
-            with tempfile.TemporaryDirectory() as folder:
-                recorder = Recorder(Path(folder) / "trace")
-                if kind == "traced":
-                    recorder.start()
-                for _ in range(block // 2):  # what is done once, at the start of a trace, is not the step's cost
-                    step()
-                start = time.perf_counter()
-                for _ in range(block):
-                    step()
-                times[kind] = (time.perf_counter() - start) / block
-                if kind == "traced":
-                    recorder.stop()
-                    events = recorder.events
-        plain.append(times["plain"])
-        traced.append(times["traced"])
-        ratios.append(times["traced"] / times["plain"])
-    return statistics.median(plain), statistics.median(traced), told(ratios), events / (block + block // 2)
+@contextlib.contextmanager
+def recorded() -> Iterator[None]:
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "trace")
+        recorder.start()
+        try:
+            yield
+        finally:
+            recorder.stop()
+
+
+def events(step: Callable[[], None]) -> float:
+    """A step's."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "trace")
+        recorder.start()
+        for _ in range(100):
+            step()
+        recorder.stop()
+        return recorder.events / 100
 
 
 LOOPS = {
@@ -136,21 +125,28 @@ LOOPS = {
 }
 
 
-def row(name: str, pairs: int) -> str:
-    plain, traced, ratio, events = measure(LOOPS[name](), pairs, seconds=1.0)
-    return f"| {name} | {plain * 1e3:.2f} ms | {traced * 1e3:.2f} ms | {events:.0f} | {ratio} |"
+def row(name: str, rounds: int) -> str:
+    command = [sys.executable, "-W", "ignore", __file__, "--work", name]
+    plain, traced, ratio = measure(command, rounds, seconds=1.0)
+    many = subprocess.run([*command, "--events"], check=True, text=True, stdout=subprocess.PIPE).stdout.split()[-1]
+    return f"| {name} | {plain * 1e3:.2f} ms | {traced * 1e3:.2f} ms | {float(many):.0f} | {ratio} |"
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--work"]:
+        step = LOOPS[sys.argv[2]]()
+        if sys.argv[3:]:
+            print(events(step))
+        else:
+            work(lambda _: step(), recorded)
+        return
     if sys.argv[1:2] == ["--one"]:
         print(row(sys.argv[2], int(sys.argv[3])))
         return
     quick = "--quick" in sys.argv
     rows = []
-    for name in LOOPS:  # each in a process of its own, which has imported one framework
-        command = [sys.executable, __file__, "--one", name, "6" if quick else "24"]
-        done = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        rows.append(done.stdout.strip().splitlines()[-1])
+    for name in LOOPS:
+        rows.append(row(name, 6 if quick else 12))
         print(rows[-1], flush=True)
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("jax", "tensorflow-cpu"))
     load = f"load average {os.getloadavg()[1]:.1f}" if hasattr(os, "getloadavg") else "load unknown"
@@ -159,9 +155,10 @@ def main() -> None:
     text = [
         "# What a trace of JAX and TensorFlow costs",
         "",
-        f"A training step of a multilayer perceptron {SIZES} with Adam, batch {BATCH}, on the CPU, with and without a",
-        "trace, in alternating blocks of one process; the ratio is the median over pairs of blocks, with the range in which",
-        "it lies in 95 of 100 such runs. Made by `python benchmarks/trace_cost_jax_tensorflow.py`.",
+        f"A training step of a multilayer perceptron {SIZES} with Adam, batch {BATCH}, on the CPU, in two processes at once,",
+        "each with half of the cores: one with a trace, one without, for a second after half of one to begin, and then the",
+        "other way round. The ratio is the median of the rounds, with the range in which it lies in 95 of 100 such runs. Made",
+        "by `python benchmarks/trace_cost_jax_tensorflow.py`.",
         "",
         f"{versions}, {machine}.",
         "",
