@@ -100,8 +100,9 @@ inline void count() {
 }
 
 // The number of this thread's stack; 0 if it runs no Python. Without the GIL only stacks of known functions are found,
-// unless `wait`: then the GIL is taken to add a new one. Never wait where locks are held.
+// unless `wait`: then the GIL is taken to add a new one. Never wait where locks are held. Who knows where it is only counts.
 uint32_t capture(int wait) {
+    if (wait == kOnlyCount) return count(), 0;
     PyThreadState *tstate = PyGILState_GetThisThreadState();
     if (!tstate) return 0;
     uint64_t hash = walk(tstate, nullptr);

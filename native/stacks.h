@@ -2,4 +2,5 @@
 #pragma once
 #include <stdint.h>
 typedef uint32_t (*CaptureStack)(int wait);
+enum { kOnlyCount = -1 }; /* for `wait`: the stack is known, and only counted */
 #define kCaptureCapsule "tenure_stacks._capture"
