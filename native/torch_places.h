@@ -18,11 +18,11 @@ inline uint32_t stack_here(Self *self, bool wait) {
     return stack;
 }
 
-// Before a node, where it is no harm to wait. As long as this frame is the innermost, no Python runs above it.
+// Before a node, where it is no harm to wait; outside of a run there is no task, and nothing to note. As long as this frame is the innermost, no Python runs above it.
 void note_run(Self *self) {
     int task = torch::autograd::get_current_graph_task_id();
     _PyInterpreterFrame *frame = frame_here();
-    if (frame && (self->run.task != task || self->run.frame != frame)) self->run = {task, frame, take_stack(1)};
+    if (task >= 0 && frame && (self->run.task != task || self->run.frame != frame)) self->run = {task, frame, take_stack(1)};
 }
 
 inline uint32_t place(Self *self) { return self->depth ? self->stack : stack_here(self, false); }
