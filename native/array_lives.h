@@ -24,7 +24,7 @@ struct Life {
     Life *root;                      // held; null if this is the root
     int64_t bytes, last_use, born;
     uint32_t number, holders, uses, told, last_stack, turn;
-    int32_t stack, thread, op, last_op, step, scope, what, kind;
+    int32_t stack, thread, op, last_op, step, last_step, scope, what, kind;
     bool settled, ended, called;
 };
 
@@ -94,7 +94,7 @@ void add_row(const Life *life, Event event, int64_t time) {
     rows.last_op.push_back(life && life->uses ? life->last_op : 0);
     rows.last_stack.push_back(life && life->uses ? static_cast<int32_t>(life->last_stack) : 0);
     rows.kind.push_back(life ? life->kind : 0);
-    rows.step.push_back(step);
+    rows.step.push_back(event == kUse ? life->last_step : step);
     rows.scope.push_back(event == kUse ? 0 : scope);
     rows.thread.push_back(event == kUse ? 0 : this_thread());
     for (auto *column : {&rows.shape, &rows.device, &rows.op, &rows.stack, &rows.cause}) column->push_back(0);
@@ -111,6 +111,7 @@ Life *root_of(Life *life) { return life->root ? life->root : life; }
 void use(Life *root, int32_t op, uint32_t stack, int64_t time) {
     root->uses++;
     root->last_use = time;
+    root->last_step = step;
     root->last_op = op;
     root->last_stack = stack;
     if (root->used_after) return;
@@ -178,6 +179,7 @@ void share(Life *life, Life *root) {
     uint32_t before = root->uses;
     use(root, life->last_op, life->last_stack, life->last_use);
     root->uses = before + life->uses;
+    root->last_step = life->last_step;
     pass(life);
 }
 

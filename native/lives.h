@@ -21,7 +21,7 @@ struct Buffer {
     uint32_t stack = 0, last_stack = 0;
     uint32_t uses = 0, told_uses = 0;
     uint32_t shape = 0;
-    int32_t step = 0;
+    int32_t step = 0, last_step = 0;
     uint16_t op = 0, last_op = 0;
     uint16_t scope = 0;
     uint16_t thread = 0;
@@ -141,6 +141,7 @@ class Lives {
             if (!buffer->written) write_birth(*buffer);
             if (buffer->uses > buffer->told_uses) {
                 row(kUses, buffer->last_use, *buffer);
+                rows.step.back() = buffer->last_step;
                 buffer->told_uses = buffer->uses;
             }
         }
@@ -221,6 +222,7 @@ class Lives {
         uses++;
         buffer->uses++;
         buffer->last_use = time;
+        buffer->last_step = step_;
         buffer->last_op = event.op;
         buffer->last_stack = event.stack;
         if (!buffer->shape) buffer->shape = static_cast<uint32_t>(event.value);

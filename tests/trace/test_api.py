@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import textwrap
 
 import pytest
 
@@ -84,6 +85,42 @@ def test_only_so_many_steps(tmp_path):
             tenure.mark(str(n))
             tenure.step()
     assert [row[:2] for row in events(t.path)] == [("mark", "0"), ("mark", "1"), ("step", None), ("step", None)]
+
+
+MADE_AND_USED = {
+    "torch": "x = module.ones(64, 64)\ny = x + x",
+    "jax": "x = module.numpy.ones((64, 64))\ny = x + x",
+    "tensorflow": "x = module.ones((64, 64))\ny = x + x",
+}
+
+
+@pytest.mark.parametrize("native", ["1", "0"])
+def test_a_use_belongs_to_the_step_it_happened_in(tmp_path, framework, native):
+    """Also if it is written later: the writer looks when it does."""
+    if framework not in MADE_AND_USED:
+        pytest.skip(f"{framework} has no recorder")
+    if (framework, native) == ("jax", "0"):
+        pytest.skip("without the native part no uses of JAX's arrays are seen")
+    script = f"""
+import {framework} as module
+import tenure
+from tenure.trace import recorder
+with tenure.trace({str(tmp_path / "t")!r}):
+    recorder.active().interval = 3600.0
+    tenure.step(5)
+{textwrap.indent(MADE_AND_USED[framework], "    ")}
+    tenure.step(6)
+    recorder.active().flush()
+"""
+    environment = {**CLEAN, "TENURE_NATIVE": native, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    trace = tenure.load(tmp_path / "t")
+    rows = trace.sql("select step, bytes, buffer from events where event = 'birth' or event = 'use'").to_pylist()
+    born = {row["buffer"]: row["step"] for row in rows if row["bytes"] == 64 * 64 * 4}
+    assert set(born.values()) == {5}
+    used = trace.sql("select buffer, step from events where event = 'use'").to_pylist()
+    assert {row["step"] for row in used if row["buffer"] in born} == {5}
 
 
 def test_without_a_trace_they_do_nothing():

@@ -31,13 +31,13 @@ _NONE = -1  # in columns of numbers; words begin at 1, and 0 is none
 class Life:
     """What happened to one buffer since its birth."""
 
-    __slots__ = ("kind", "last_op", "last_stack", "last_use", "told", "uses")
+    __slots__ = ("kind", "last_op", "last_stack", "last_step", "last_use", "told", "uses")
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.uses = 0
         self.told = 0
-        self.last_use = _NONE
+        self.last_use = self.last_step = _NONE
         self.last_op = ""
         self.last_stack: Any = 0
 
@@ -85,6 +85,7 @@ class Rows:
         if life is not None:
             life.uses += 1
             life.last_use = time or clock.monotonic_ns()
+            life.last_step = self._position()[0]
             life.last_op = op
             life.last_stack = stack
             self._used.add(buffer)
@@ -143,7 +144,7 @@ class Rows:
             if life is not None and life.uses > life.told:
                 life.told = life.uses
                 what = self._whats.number(("", "", None, "", "", life.kind, "", ""))
-                rows.extend((_USE, life.last_use, buffer, _NONE, _NONE, 0, 0, what, 0, *self._last(life)))
+                rows.extend((_USE, life.last_use, buffer, _NONE, life.last_step, 0, 0, what, 0, *self._last(life)))
         if not rows:
             return {}, 0
         plain = {name: rows[at::_WIDTH] for at, name in enumerate(_FIELDS)}
