@@ -5,6 +5,7 @@
 #include "frames.h"
 #include "stacks.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <unordered_map>
@@ -25,11 +26,13 @@ std::mutex guard;
 std::unordered_map<uint64_t, uint32_t> numbers;
 std::vector<std::vector<Entry>> stacks(1);  // number 0 is no stack
 std::unordered_set<PyCodeObject *> kept;
+std::atomic<uint64_t> keeps{1};  // changes when one is added
 
 struct Known {
     uint64_t hash;
     uint32_t number;
 };
+unsigned long main_thread = 0;
 thread_local Known *known __attribute__((tls_model("initial-exec"))) = nullptr;  // 1024, made when first needed, kept
 
 // Addresses have 47 bits: the instruction goes above them.
@@ -55,23 +58,54 @@ uint64_t walk(PyThreadState *tstate, std::vector<Entry> *into) {
     return depth ? hash : 0;
 }
 
-// Without the GIL no reference can be taken: only a stack of functions that are kept already can be added. torch frees
-// tensors without it, and then the function has mostly called something before.
-uint32_t insert(PyThreadState *tstate, uint64_t hash, bool has_gil) {
+// Under `guard`, with the GIL.
+void keep(PyCodeObject *code) {
+    if (!kept.insert(code).second) return;
+    Py_INCREF(reinterpret_cast<PyObject *>(code));
+    keeps.fetch_add(1, std::memory_order_relaxed);
+}
+
+struct Inserted {
+    uint32_t number;
+    bool whole;
+};
+
+// Without the GIL, as torch frees tensors, no reference can be taken: then functions that are not kept are left out, such
+// as one of torch's that has never called anything, and the line of the user's that called it remains.
+Inserted insert(PyThreadState *tstate, uint64_t hash, bool has_gil) {
     std::vector<Entry> entries;
     walk(tstate, &entries);
     std::lock_guard<std::mutex> lock(guard);
-    auto found = numbers.find(hash);
-    if (found != numbers.end()) return found->second;
-    if (stacks.size() >= kMost) return 0;
-    for (auto &entry : entries) {
-        if (!has_gil && !kept.count(entry.code)) return 0;
-        if (has_gil && kept.insert(entry.code).second) Py_INCREF(reinterpret_cast<PyObject *>(entry.code));
+    bool whole = true;
+    if (has_gil) {
+        for (auto &entry : entries) keep(entry.code);
+    } else {
+        auto unknown = [](const Entry &entry) { return !kept.count(entry.code); };
+        auto end = std::remove_if(entries.begin(), entries.end(), unknown);
+        whole = end == entries.end();
+        entries.erase(end, entries.end());
+        if (entries.empty()) return {0, false};
+        if (!whole) {
+            hash = 1;
+            for (auto &entry : entries) hash = mix(hash, entry.code, entry.lasti);
+        }
     }
+    auto found = numbers.find(hash);
+    if (found != numbers.end()) return {found->second, whole};
+    if (stacks.size() >= kMost) return {0, whole};
     uint32_t number = static_cast<uint32_t>(stacks.size());
     numbers.emplace(hash, number);
     stacks.push_back(std::move(entries));
-    return number;
+    return {number, whole};
+}
+
+// In the main thread, soon after a stack of it was left incomplete: the same functions are mostly still running.
+int get_to_know(void *) {
+    std::vector<Entry> entries;
+    walk(PyThreadState_Get(), &entries);
+    std::lock_guard<std::mutex> lock(guard);
+    for (auto &entry : entries) keep(entry.code);
+    return 0;
 }
 
 // Whom to call after so many stacks, in the main thread, between two instructions of its program.
@@ -111,23 +145,25 @@ uint32_t capture(int wait) {
     if (!known) known = new Known[1024]();
     Known &memo = known[hash & 1023];
     if (memo.hash == hash) return memo.number;
-    uint32_t number = 0;
+    bool has_gil = PyGILState_Check();
+    uint64_t parts = hash ^ (keeps.load(std::memory_order_relaxed) * 0x9E3779B97F4A7C15ULL);  // what is known of it now
+    Known &partial = known[parts & 1023];
+    if (partial.hash == parts && !has_gil && !wait) return partial.number;
     {
         std::lock_guard<std::mutex> lock(guard);
         auto found = numbers.find(hash);
-        if (found != numbers.end()) number = found->second;
+        if (found != numbers.end()) return memo = {hash, found->second}, memo.number;
     }
-    if (!number) {
-        bool has_gil = PyGILState_Check();
-        number = insert(tstate, hash, has_gil);
-        if (!number && !has_gil && wait) {
-            PyGILState_STATE state = PyGILState_Ensure();
-            number = insert(tstate, hash, true);
-            PyGILState_Release(state);
-        }
+    if (!has_gil && wait) {
+        PyGILState_STATE state = PyGILState_Ensure();
+        Inserted found = insert(tstate, hash, true);
+        PyGILState_Release(state);
+        return memo = {hash, found.number}, found.number;
     }
-    if (number) memo = {hash, number};
-    return number;
+    Inserted found = insert(tstate, hash, has_gil);
+    (found.whole ? memo : partial) = {found.whole ? hash : parts, found.number};
+    if (!found.whole && PyThread_get_thread_ident() == main_thread) Py_AddPendingCall(get_to_know, nullptr);
+    return found.number;
 }
 
 PyObject *py_capture(PyObject *, PyObject *) { return PyLong_FromUnsignedLong(capture(0)); }
@@ -173,6 +209,15 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "tenure_stacks", nullptr, -1, metho
 
 PyMODINIT_FUNC PyInit_tenure_stacks() {
     PyObject *made = PyModule_Create(&module);
+    if (PyObject *threading = PyImport_ImportModule("threading")) {
+        PyObject *main = PyObject_CallMethod(threading, "main_thread", nullptr);
+        PyObject *ident = main ? PyObject_GetAttrString(main, "ident") : nullptr;
+        main_thread = ident ? PyLong_AsUnsignedLong(ident) : 0;
+        Py_XDECREF(ident);
+        Py_XDECREF(main);
+        Py_DECREF(threading);
+    }
+    if (PyErr_Occurred()) return nullptr;
     static CaptureStack shared = capture;
     PyObject *capsule = PyCapsule_New(reinterpret_cast<void *>(shared), kCaptureCapsule, nullptr);
     if (!made || !capsule || PyModule_AddObject(made, "_capture", capsule) < 0) return nullptr;

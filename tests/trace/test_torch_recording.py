@@ -84,6 +84,38 @@ def test_what_backward_makes_is_born_where_it_is_called(recorder, hooked):
         assert inside["site"].startswith(f"{__file__}:{line('in the hook')} in")
 
 
+def test_what_torch_frees_without_the_gil_ended_where_it_was_let_go(recorder):
+    """Also in a function that has never called anything: then at the line that called it, and soon at its own."""
+    recorder.start()
+    if not recorder._sources["torch"].native:
+        pytest.skip("in Python, the end is found out later")
+    weight = torch.nn.Parameter(torch.ones(100, 50))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    box = {}
+
+    def forget():
+        box.clear()  # forgotten here
+
+    for _ in range(5):
+        (weight * 2).sum().backward()
+        optimizer.step()  # not here
+        box["x"] = torch.ones(70, 70)
+        forget()  # or by this line
+        optimizer.zero_grad()  # let go here
+    name = "test_what_torch_frees_without_the_gil_ended_where_it_was_let_go"
+    found = rows(recorder)
+    gradients = {row["buffer"] for row in found if row["event"] == "kind" and row["kind"] == "gradient"}
+    gradients |= {row["buffer"] for row in found if row["kind"] == "gradient" and row["event"] in ("use", "end")}
+    ends = [row["site"] for row in found if row["event"] == "end" and row["buffer"] in gradients]
+    assert ends == [f"{__file__}:{line('# let go here')} in {name}"] * 5
+    boxed = {row["buffer"] for row in found if row["event"] == "birth" and row["bytes"] == 70 * 70 * 4}
+    ends = [row["site"] for row in found if row["event"] == "end" and row["buffer"] in boxed]
+    own = f"{__file__}:{line('# forgotten here')} in {name}.<locals>.forget"
+    assert len(ends) == 5
+    assert set(ends) <= {f"{__file__}:{line('# or by this line')} in {name}", own}
+    assert ends[-1] == own
+
+
 def test_kinds_and_steps(recorder):
     recorder.start()
     model = torch.nn.Sequential(torch.nn.Linear(11, 13), torch.nn.Tanh(), torch.nn.Linear(13, 1))
