@@ -102,6 +102,7 @@ class Queue {
             count = 0;
         }
         write_->events[count] = event;
+        __builtin_prefetch(&write_->events[count + 12], 1);  // the reader's core may have it; past the end does no harm
         write_->count.store(count + 1, std::memory_order_release);
         return full;
     }
@@ -124,6 +125,9 @@ class Queue {
             at_ = 0;
         }
     }
+
+    // For the reader: whether there is anything.
+    bool waits() const { return at_ < read_->count.load(std::memory_order_acquire) || read_->next.load(std::memory_order_acquire); }
 
     std::atomic<bool> done{false};  // its thread has ended
     uint32_t number = 0;            // the thread's

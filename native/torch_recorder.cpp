@@ -13,6 +13,7 @@
 #include <ATen/record_function.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/COW.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -68,6 +69,12 @@ uint32_t add_shape(uint64_t hash, c10::ScalarType type, c10::IntArrayRef sizes) 
 
 // ---------------------------------------------------------------- this thread
 
+struct Number {
+    uint64_t time;
+    void *where;
+    size_t bytes;
+};
+
 struct Self {
     Queue queue{chunks};
     int depth = 0;       // of operations inside operations
@@ -77,8 +84,12 @@ struct Self {
     uint8_t cause = 0;
     uint32_t generation = 0;
     std::vector<uint16_t> nodes;  // the nodes around it: backward can run inside backward
+    uint32_t heard = 0;  // the run in which the node itself was heard
+    std::atomic<bool> outside{false};  // has done something outside of nodes
     struct { int task; _PyInterpreterFrame *frame; uint32_t stack; } run = {-1, nullptr, 0};  // of autograd's engine
     struct { bool on; int depth; uint16_t op; uint32_t stack; } whole = {};  // what was before an operation as a whole
+    Number numbers[4] = {};  // born in it, and not yet told
+    uint32_t next_number = 0;
 
     // What was looked up lately.
     struct { const char *asked; const char *kept; uint16_t number; } names[256] = {};
@@ -157,13 +168,20 @@ inline uint8_t flags(c10::Device device, bool backward) {
 
 #include "torch_places.h"
 
+#include "torch_nodes.h"
+#include "torch_whole.h"
+
 void born(void *where, size_t bytes, c10::Device device, Type type = kAlloc) {
-    if (Self *self = here())
-        tell(self, ticks(), type, where, bytes, self->depth == 0 && bytes <= kScalar ? 0 : place(self), self->op ? self->op : self->node, flags(device, self->node));
+    Self *self = here();
+    if (!self) return;
+    look_for_run();
+    if (self->whole.on && bytes <= kScalar && device.is_cpu()) hold(self, {ticks(), where, bytes});
+    else tell(self, ticks(), type, where, bytes, self->depth == 0 && bytes <= kScalar ? 0 : place(self), self->op ? self->op : self->node, flags(device, self->node));
 }
 
 void gone(void *where) {
-    if (Self *self = here()) tell(self, ticks(), kFree, where, self->cause, place(self), 0, 0);
+    Self *self = here();
+    if (self && !(self->whole.on && was_held(self, where))) tell(self, ticks(), kFree, where, self->cause, place(self), 0, 0);
 }
 
 #include "torch_trouble.h"
@@ -272,21 +290,14 @@ inline void taken(Self *self, uint64_t time, const at::Tensor &tensor) {
     if (!self->node && step_before.load(std::memory_order_relaxed)) look_at_graph(tensor);
 }
 
-// What autograd's engine says around each node: no operation itself, but it names the node.
-constexpr char kNode[] = "autograd::engine::evaluate_function: ";
-constexpr size_t kNodeLength = sizeof kNode - 1;
-
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
     Self *self = here();
     if (!self) return nullptr;
     if (self->depth == 0) {
         const char *name = fn.name();
-        if (std::strncmp(name, kNode, kNodeLength) == 0) {
-            self->nodes.push_back(self->node);
-            self->node = self->name_by_text(name + kNodeLength);
-            note_run(self);
-            return nullptr;  // `on_end` knows it by the depth
-        }
+        if (self->heard && self->heard != hearing.load(std::memory_order_relaxed)) self->node = self->heard = 0;
+        if (is_node(self, name)) return nullptr;  // `on_end` knows it by the depth
+        if (!self->node) self->outside.store(true, std::memory_order_relaxed);
         self->op = self->node ? self->node : self->name(name);
         self->stack = stack_here(self, true);
         uint64_t time = ticks();
@@ -307,7 +318,9 @@ void on_end(const at::RecordFunction &, at::ObserverContext *) {
     }
 }
 
-#include "torch_whole.h"
+at::RecordFunctionCallback operation_listener() {
+    return at::RecordFunctionCallback(on_start, on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION});
+}
 
 // ---------------------------------------------------------------- reading
 
@@ -329,30 +342,32 @@ void drain(bool last) {
         Event event;
         uint16_t thread;
     };
+    auto take = [&](const Event &event, uint32_t thread) {
+        int64_t time = earlier.time + static_cast<int64_t>(double(int64_t(event.time - earlier.tick)) * scale);
+        lives.take(event, time, static_cast<uint16_t>(thread));
+    };
     static std::vector<Read> &found = *new std::vector<Read>;
     found.clear();
-    int busy = 0;
     {
         std::lock_guard<std::mutex> known(registry);
+        auto waits = [](Self *self) { return self->queue.waits(); };
+        bool alone = std::count_if(selves.begin(), selves.end(), waits) == 1;  // else what several say is put in order
         for (size_t i = 0; i < selves.size();) {
             Queue &queue = selves[i]->queue;
-            bool done = queue.done.load();
-            size_t had = found.size();
+            bool done = queue.done.load(), direct = alone && queue.waits();
             // Of a thread that has ended nothing more can come.
-            queue.read(done ? now.tick : until, [&](const Event &event) { found.push_back({event, static_cast<uint16_t>(queue.number)}); });
-            busy += found.size() > had;
+            queue.read(done ? now.tick : until, [&](const Event &event) {
+                if (direct) take(event, queue.number);
+                else found.push_back({event, static_cast<uint16_t>(queue.number)});
+            });
             if (done) {
                 delete selves[i];
                 selves.erase(selves.begin() + static_cast<ptrdiff_t>(i));
             } else i++;
         }
     }
-    if (busy > 1)
-        std::stable_sort(found.begin(), found.end(), [](const Read &a, const Read &b) { return a.event.time < b.event.time; });
-    for (const Read &read : found) {
-        int64_t time = earlier.time + static_cast<int64_t>(double(int64_t(read.event.time - earlier.tick)) * scale);
-        lives.take(read.event, time, read.thread);
-    }
+    std::stable_sort(found.begin(), found.end(), [](const Read &a, const Read &b) { return a.event.time < b.event.time; });
+    for (const Read &read : found) take(read.event, read.thread);
     lives.settle(last ? INT64_MAX : now.time - 50000000);
     if (now.time - earlier.time > 20000000) earlier = now;
 }

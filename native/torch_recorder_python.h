@@ -1,7 +1,5 @@
 // The Python face of the recorder: included by torch_recorder.cpp, inside its namespace. No logic here.
 
-at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
-
 // What was read last, and the stream's numbers of words; touched only by the thread that reads.
 Rows &held = *new Rows;
 Learnt &learnt = *new Learnt;
@@ -34,16 +32,19 @@ PyObject *py_start(PyObject *, PyObject *args) {
     }
     if (before_delete) c10::SetCPUAllocator(&traced, 200);
     active = true;
-    handle = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                       .needsInputs(true)
-                                       .scopes({at::RecordScope::FUNCTION}));
+    operations = at::addGlobalCallback(operation_listener());
+    nodes = at::addGlobalCallback(at::RecordFunctionCallback(on_node).scopes({at::RecordScope::BACKWARD_FUNCTION}));
+    at::disableCallback(nodes);
     return PyBool_FromLong(before_delete != nullptr);
 }
 
 PyObject *py_stop(PyObject *, PyObject *) {
     if (active.exchange(false)) {
         end_whole();
-        at::removeCallback(handle);
+        no_hooks = false;
+        hear_operations();
+        at::removeCallback(operations);
+        at::removeCallback(nodes);
         if (before_delete) c10::SetCPUAllocator(before, 200);
     }
     Py_RETURN_NONE;
@@ -164,11 +165,13 @@ struct Tensors {
     }
 };
 
-// stepped(parameter groups, state): an optimizer's step is done. What its gradients lie on are gradients; if it was one
-// operation, that took all of these. How many things the state consists of.
+// stepped(parameter groups, state, hooks): an optimizer's step is done. What its gradients lie on are gradients; if it was
+// one operation, that took all of these. How many things the state consists of. Whether anybody has hooks is noted.
 PyObject *py_stepped(PyObject *, PyObject *args) {
     PyObject *groups, *state;
-    if (!PyArg_ParseTuple(args, "OO", &groups, &state)) return nullptr;
+    int hooks;
+    if (!PyArg_ParseTuple(args, "OOp", &groups, &state, &hooks)) return nullptr;
+    no_hooks = !hooks;
     Tensors parameters, states;  // none where somebody's own optimizer has neither list nor dict
     for (Py_ssize_t i = 0; PyList_Check(groups) && i < PyList_GET_SIZE(groups); i++) {
         PyObject *group = PyList_GET_ITEM(groups, i);
@@ -185,6 +188,7 @@ PyObject *py_stepped(PyObject *, PyObject *args) {
     Self *self = here();
     uint64_t time = ticks();
     bool whole = self->whole.on;
+    if (whole) tell_numbers(self);
     auto take = [&](c10::TensorImpl *impl) {
         taken(self, time, at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(impl)));
     };
@@ -303,7 +307,7 @@ PyMethodDef methods[] = {
     {"kind", py_kind, METH_VARARGS, "kind(address, number): what the bytes there are"},
     {"begin_whole", py_begin_whole, METH_O, "begin_whole(name): what this thread does from now on is one operation"},
     {"end_whole", py_end_whole, METH_NOARGS, "end_whole(): it is over"},
-    {"stepped", py_stepped, METH_VARARGS, "stepped(parameter groups, state): an optimizer's step is done; the size of its state"},
+    {"stepped", py_stepped, METH_VARARGS, "stepped(parameter groups, state, hooks): an optimizer's step is done; the size of its state"},
     {"seed", py_seed, METH_O, "seed(address of a TensorImpl): it was there before"},
     {"counts", py_counts, METH_NOARGS, "counts(): births, uses, ends, bytes alive on the host"},
     {"on_failure", py_on_failure, METH_O, "on_failure(function): called with the bytes of an allocation that fails"},

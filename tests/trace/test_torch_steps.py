@@ -152,3 +152,18 @@ def test_numbers_are_the_same_with_and_without(tmp_path):
     with tenure.trace(tmp_path / "trace"):
         traced = run()
     assert all(torch.equal(one, other) for one, other in zip(plain, traced, strict=True))
+
+
+def test_a_number_made_inside_that_stays_is_told(tmp_path):
+    """Optimizers make Python's numbers into tensors and drop them; the count of a parameter's steps is kept."""
+    early, late = (torch.nn.Parameter(torch.randn(40)) for _ in range(2))
+    optimizer = torch.optim.AdamW([early, late], lr=0.01)
+    with tenure.trace(tmp_path / "trace"):
+        for at in range(6):
+            (early.sum() + (late.sum() if at > 3 else 0)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    query = "select op, step, bytes from buffers where kind = 'optimizer state' and ended is null and step = 4"
+    rows = tenure.load(tmp_path / "trace").sql(query).to_pylist()
+    assert sorted(row["bytes"] for row in rows) == [4, 160, 160]
+    assert {row["op"] for row in rows} == {"AdamW.step"}

@@ -10,10 +10,30 @@ from typing import Any
 import torch
 from torch.optim import optimizer as optimizers
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+from torch.utils.hooks import RemovableHandle
 
 from tenure.frameworks.base import Sink
 
 PARAMETER, GRADIENT, STATE = 1, 2, 3  # as the native recorder numbers kinds
+
+
+class OwnHooks:
+    """Hooks of ours, and whether there have ever been any of others': those may be a tensor's, which run in backward."""
+
+    _ours = 0
+
+    @classmethod
+    def register(cls, register: Callable[[Any], Any], hook: Any) -> Any:
+        """The handle of a hook of ours."""
+        before = RemovableHandle.next_id
+        handle = register(hook)
+        cls._ours += RemovableHandle.next_id - before
+        return handle
+
+    @classmethod
+    def are_all(cls) -> bool:
+        """Whether nobody else has any."""
+        return RemovableHandle.next_id == cls._ours
 
 
 class Whole:
@@ -30,7 +50,7 @@ class Whole:
     def __init__(self, core: Any) -> None:
         self._core = core
         self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._hook = register_optimizer_step_pre_hook(self._before)
+        self._hook = OwnHooks.register(register_optimizer_step_pre_hook, self._before)
 
     def stop(self) -> None:
         """Take the hook out again."""
@@ -94,7 +114,7 @@ class Steps:
         self._whole = None if core is None else Whole(core)
         self._first: weakref.ref[Any] | None = None
         self._seen: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._hook = register_optimizer_step_post_hook(self._after)
+        self._hook = OwnHooks.register(register_optimizer_step_post_hook, self._after)
 
     def stop(self) -> None:
         """Take the hook out again."""
@@ -104,7 +124,7 @@ class Steps:
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._core is not None:
-            size = self._core.stepped(optimizer.param_groups, optimizer.state)
+            size = self._core.stepped(optimizer.param_groups, optimizer.state, not OwnHooks.are_all())
         else:
             size = sum(map(len, optimizer.state.values()))
             parameters = (each for group in optimizer.param_groups for each in group["params"])

@@ -1,0 +1,207 @@
+"""What is told of autograd's nodes is the same whether its engine gives word of them or they do themselves."""
+
+import threading
+from collections import Counter
+
+import pytest
+import torch
+from torch.utils import checkpoint
+
+import tenure
+from tenure import native
+from tenure.frameworks.recording import torch as recording
+from tenure.frameworks.recording.torch_steps import OwnHooks
+
+
+@pytest.fixture(autouse=True)
+def _native():
+    if recording.core() is None:
+        pytest.skip(f"the native recorder is not there: {native.reason('tenure_torch_recorder')}")
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """As in a program that has no hooks, whatever other tests have registered."""
+    monkeypatch.setattr(OwnHooks, "are_all", classmethod(lambda cls: True))
+
+
+class Net(torch.nn.Module):
+    def __init__(self, again):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(3))
+        self.again = again
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = self.again(lambda x, layer=layer: torch.tanh(layer(x)) + x, x)
+        return x.square().mean()
+
+
+def plainly(function, x):
+    return function(x)
+
+
+def computed_again(function, x):
+    return checkpoint.checkpoint(function, x, use_reentrant=False)
+
+
+def inside_backward(function, x):
+    """Its backward runs autograd's engine inside of a node."""
+    return checkpoint.checkpoint(function, x, use_reentrant=True)
+
+
+def trained(folder, again, steps=5):
+    torch.manual_seed(0)
+    net = Net(again)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    x = torch.randn(8, 32, requires_grad=True)
+    with tenure.trace(folder):
+        for _ in range(steps):
+            loss = net(x)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            x.grad = None
+    return tenure.load(folder)
+
+
+LIVES = """
+    select op, bytes, shape, uses, last_op, kind, step, end_step, site, last_site, end_site, cause
+    from buffers where bytes > 16
+"""
+
+
+def lives(trace):
+    return Counter(tuple(row.values()) for row in trace.sql(LIVES).to_pylist())
+
+
+@pytest.mark.parametrize("again", [plainly, computed_again, inside_backward])
+def test_the_same_lives_either_way(tmp_path, monkeypatch, again):
+    told = {}
+    for are_all in (False, True):
+        with monkeypatch.context() as patch:
+            patch.setattr(OwnHooks, "are_all", classmethod(lambda cls, answer=are_all: answer))
+            told[are_all] = lives(trained(tmp_path / str(are_all), again))
+    assert any("Backward" in (life[0] or "") for life in told[True])
+    assert told[True] == told[False]
+
+
+@pytest.mark.parametrize("deceived", [False, True])
+def test_with_hooks_the_engine_is_heard(tmp_path, monkeypatch, deceived):
+    """A tensor's hook runs before its node gives word; that this is so is seen by who believes that there is none."""
+    if deceived:
+        monkeypatch.setattr(OwnHooks, "are_all", classmethod(lambda cls: True))
+    weight = torch.nn.Parameter(torch.ones(40, 40))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    with tenure.trace(tmp_path / "trace"):
+        for _ in range(4):
+            y = (weight * 3).tanh()
+            y.register_hook(lambda gradient: gradient * 2)
+            y.sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    query = "select distinct last_site as site from events where last_site is not null and step > 1"
+    sites = [row["site"] for row in tenure.load(tmp_path / "trace").sql(query).to_pylist()]
+    assert any("<lambda>" in site for site in sites) is not deceived
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_backward_that_fails_is_over(tmp_path):
+    class Fails(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            raise RuntimeError("on purpose")
+
+    weight = torch.nn.Parameter(torch.ones(40, 40))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    with tenure.trace(tmp_path / "trace"):
+        for _ in range(3):
+            (weight * 3).sum().backward()
+            optimizer.step()
+        with pytest.raises(RuntimeError, match="on purpose"):
+            Fails.apply(weight * 3).sum().backward()
+        torch.ones(17, 3)  # from here on all is as it was
+        later = torch.full((123, 45), 2.0)
+        later.mul_(3.0)
+        del later
+    query = "select op, last_op, last_site from buffers where bytes = 123 * 45 * 4"
+    (row,) = tenure.load(tmp_path / "trace").sql(query).to_pylist()
+    assert (row["op"], row["last_op"]) == ("aten::full", "aten::mul_")
+
+
+@pytest.mark.usefixtures("quick")
+def test_what_another_thread_does_meanwhile_is_told(tmp_path):
+    """A thread that has done something before makes the engine give word again, as it always did."""
+    begun, done = threading.Event(), threading.Event()
+
+    class Waits(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            begun.set()
+            assert done.wait(30)
+            return gradient * 2
+
+    def work():
+        other = torch.full((77, 11), 1.0)
+        ready.set()
+        assert begun.wait(30)
+        other.mul_(5.0)
+        done.set()
+
+    ready = threading.Event()
+    weight = torch.nn.Parameter(torch.ones(40, 40))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    with tenure.trace(tmp_path / "trace"):
+        for _ in range(3):
+            (weight * 3).sum().backward()
+            optimizer.step()
+        thread = threading.Thread(target=work)
+        thread.start()
+        assert ready.wait(30)
+        Waits.apply(weight).sum().backward()
+        thread.join()
+    query = "select op, last_op from buffers where bytes = 77 * 11 * 4"
+    rows = tenure.load(tmp_path / "trace").sql(query).to_pylist()
+    assert [(row["op"], row["last_op"]) for row in rows] == [("aten::full", "aten::mul_")]
+
+
+@pytest.mark.usefixtures("quick")
+def test_stopping_in_the_middle_leaves_torch_as_it_was(tmp_path):
+    weight = torch.nn.Parameter(torch.ones(40, 40))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    recording_now = tenure.trace(tmp_path / "trace")
+
+    class Stops(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            recording_now.__exit__(None, None, None)
+            return gradient * 2
+
+    recording_now.__enter__()
+    for _ in range(3):
+        (weight * 3).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    Stops.apply(weight * 3).sum().backward()
+    assert weight.grad.sum().item() == 40 * 40 * 6
+    with torch.profiler.profile() as profile:
+        (weight * 3).sum().backward()
+    assert any("MulBackward0" in event.name for event in profile.events())
+    with tenure.trace(tmp_path / "next"):
+        x = torch.full((31, 31), 1.0)
+        x.mul_(2.0)
+        del x
+    (row,) = tenure.load(tmp_path / "next").sql("select last_op from buffers where bytes = 31 * 31 * 4").to_pylist()
+    assert row["last_op"] == "aten::mul_"
