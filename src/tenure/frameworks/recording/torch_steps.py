@@ -33,7 +33,7 @@ class OwnHooks:
     @classmethod
     def are_all(cls) -> bool:
         """Whether nobody else has any."""
-        return RemovableHandle.next_id == cls._ours
+        return bool(RemovableHandle.next_id == cls._ours)
 
 
 class Whole:
