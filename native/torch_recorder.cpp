@@ -94,7 +94,7 @@ struct Self {
     // What was looked up lately.
     struct { const char *asked; const char *kept; uint16_t number; } names[256] = {};
     struct { uint64_t hash; const char *kept; uint16_t number; } nodes_by_text[256] = {};
-    struct { uint64_t hash; uint32_t number; } shapes[256] = {};
+    struct { uint64_t hash; uint32_t number; } shapes[512] = {};
     c10::StorageImpl *strangers[1024] = {};
 
     uint16_t name(const char *text) {
@@ -125,7 +125,7 @@ struct Self {
         auto type = c10::typeMetaToScalarType(tensor->dtype());
         uint64_t hash = static_cast<uint64_t>(type) + 1;
         for (int64_t size : sizes) hash = (hash ^ static_cast<uint64_t>(size)) * 0x9E3779B97F4A7C15ULL, hash ^= hash >> 31;
-        auto &memo = shapes[hash & 255];
+        auto &memo = shapes[hash >> 23 & 511];
         if (memo.hash != hash) memo = {hash, add_shape(hash, type, sizes)};
         return memo.number;
     }
