@@ -51,20 +51,13 @@ def inside_backward(function, x):
     return checkpoint.checkpoint(function, x, use_reentrant=True)
 
 
-@pytest.fixture
-def no_collection():
-    """The collector comes when it will, and what it ends would differ."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
 def trained(folder, again, steps=5):
     torch.manual_seed(0)
     net = Net(again)
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
     x = torch.randn(8, 32, requires_grad=True)
+    gc.collect()  # else it comes when it will
+    gc.disable()
     with tenure.trace(folder):
         for _ in range(steps):
             loss = net(x)
@@ -72,6 +65,7 @@ def trained(folder, again, steps=5):
             optimizer.step()
             optimizer.zero_grad()
             x.grad = None
+    gc.enable()
     return tenure.load(folder)
 
 
@@ -85,7 +79,6 @@ def lives(trace):
     return Counter(tuple(row.values()) for row in trace.sql(LIVES).to_pylist())
 
 
-@pytest.mark.usefixtures("no_collection")
 @pytest.mark.parametrize("again", [plainly, computed_again, inside_backward])
 def test_the_same_lives_either_way(tmp_path, monkeypatch, again):
     told = {}
