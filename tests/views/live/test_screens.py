@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from textual.widgets import DataTable
 
 sys.path.insert(0, str(Path(__file__).parent))
 from made import SOURCE, Made, birth, training
@@ -71,6 +72,10 @@ class Shown:
             self.app._ask()
             await asyncio.sleep(0.02)
         await self.pilot.pause()
+        # A table measures its columns when nothing else is to do, which on a busy machine is later.
+        while any(table._require_update_dimensions for table in self.app.screen.query(DataTable)):
+            await self.pilot.pause(0.02)
+        await self.pilot.pause(0.02)
         return screen(self.app)
 
 
