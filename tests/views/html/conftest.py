@@ -88,7 +88,10 @@ def browser():
 
 
 def until(page, condition):
-    """Wait for something to be true. Playwright's own way is eval within the page, which the page does not allow."""
+    """Wait for something to be true. Playwright's own way is eval within the page, which the page does not allow.
+
+    A click is over before the page hears of its new address, so what a condition looks at may not be there yet: `?.`.
+    """
     for _ in range(1200):
         if page.evaluate(condition):
             return

@@ -164,9 +164,25 @@ def test_zoom_brings_detail_and_buffers_are_told_one_by_one(opened, server, made
     )
     assert after != before
     page.locator("#sites a", has_text=f"training.py:{made}").first.click()
-    page.until("document.getElementById('lives-count').textContent.includes('in the time that is seen')")
+    page.until("document.getElementById('lives-count')?.textContent.includes('in the time that is seen')")
     page.keyboard.press("0")
     page.until("document.documentElement.dataset.detail === ''")
+
+
+def test_detail_that_comes_after_the_way_back_is_not_shown(opened, server):
+    page = opened(server.url)
+    held = []
+    page.route("**/api/timeline*", lambda route: held.append(route))  # noqa: PLW0108 (a name is set on it)
+    page.keyboard.press("+")
+    page.keyboard.press("+")
+    while not held:
+        page.wait_for_timeout(50)
+    page.keyboard.press("0")
+    page.wait_for_timeout(400)
+    with page.expect_response("**/api/timeline*"):
+        held[0].continue_()
+    page.wait_for_timeout(400)
+    assert not page.evaluate("document.documentElement.dataset.detail")
 
 
 def tenure_(*words, **more):

@@ -61,10 +61,16 @@ const listen = () => {
       found[2]();
     }
   });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[href^='#']");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return; // a new tab or window
+    event.preventDefault();
+    state.open(link.hash);
+  });
   get("search").addEventListener("input", (event) => { state.query = event.target.value; lists(); });
   get("search").addEventListener("keydown", (event) => {
     const links = [...document.querySelectorAll("nav a")];
-    if (event.key === "Enter" && links.length) location.hash = links[0].hash;
+    if (event.key === "Enter" && links.length) state.open(links[0].hash);
     if (event.key === "ArrowDown" && links.length) links[0].focus();
   });
 };

@@ -14,10 +14,10 @@ const remote = {
   zoomed(range) {
     clearTimeout(this.waiting);
     if (!told.server) return;
-    this.waiting = setTimeout(async () => {
+    const mine = this.waiting = setTimeout(async () => {
       if (range && range[1] - range[0] > 0.7 * trace.span) return;
       const view = range ? trace.whole.with(new Picture(await this.ask("timeline", { from: Math.floor(range[0]), to: Math.ceil(range[1]) }))) : trace.whole;
-      if (view === trace.view) return;
+      if (view === trace.view || mine !== this.waiting) return; // an answer that came after a later zoom is of the past
       trace.view = view;
       chart.draw();
       document.documentElement.dataset.detail = range ? range.map(Math.round).join("-") : "";

@@ -11,9 +11,12 @@ const state = {
 
   // The address is one of: #finding=2  #site=5  #at=12345  #at=12345&from=678  #compare
   go(parts) {
-    const told = `#${new URLSearchParams(parts)}`;
-    if (told === location.hash) show();
-    else location.hash = told;
+    this.open(`#${new URLSearchParams(parts)}`);
+  },
+  // At once: the event of a new address comes later, and the next key may be earlier.
+  open(address) {
+    if (address !== location.hash) history.pushState(null, "", address);
+    show();
   },
   look(time) {
     const at = trace.view.moments[trace.view.index(time)];
