@@ -150,6 +150,15 @@ def test_a_run_in_which_nothing_leaks_loads_no_faults(tmp_path):
     assert not {"tenure.faults", "tenure.analysis", "tenure.check", "duckdb", "pandas"} & {*loaded}
 
 
+@pytest.mark.parametrize("name", ["torch", "jax", "tensorflow"])
+def test_a_run_that_makes_no_tensors_passes(name, tmp_path):
+    pytest.importorskip(name)
+    (tmp_path / "test_none.py").write_text(f"import {name}, tenure\ndef test_none(): tenure.mark('here')\n")
+    run = Run(tmp_path, "--tenure")
+    assert run.done.returncode == 0, run.output + run.done.stderr
+    assert "tenure: 1 test watched; nothing leaked" in run.output
+
+
 def test_without_the_option_nothing_is_imported(tmp_path):
     (tmp_path / "test_loaded.py").write_text(
         "import sys\n"

@@ -121,7 +121,8 @@ class Meter:
             else table.slice(0, 0)
             for name in ("birth", "end")
         )
-        self._count(batches[-1].column("device").dictionary, born, ends)
+        if len(born) or len(ends):  # or there were only notes and steps
+            self._count(batches[-1].column("device").dictionary, born, ends)
 
     def _count(self, words: Any, born: Any, ends: Any) -> None:
         import pyarrow as pa
