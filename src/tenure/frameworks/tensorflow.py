@@ -111,7 +111,7 @@ class Tensorflow:
 
     def live(self) -> Iterator[Any]:
         """Every eager tensor and variable that the garbage collector knows."""
-        for thing in heap.instances(lambda kind: kind is Eager or kind is ResourceVariable):
+        for thing in heap.instances({Eager, ResourceVariable}):
             if is_made(thing) and thing.dtype not in (tf.resource, tf.variant):
                 yield thing
 

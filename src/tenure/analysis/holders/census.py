@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
+from tenure import heap
 from tenure.analysis.holders import plain
 
 _CHUNK = 20_000
@@ -27,7 +28,7 @@ class Census:
         self.keep: list[Any] = []
         self._alive: list[Any] = []  # so that no id is seen twice for two things
         self._seen: dict[int, bool] = {}
-        arrays = {id(kind) for kind in _family(self._array)} if self._array is not None else set[int]()
+        arrays = set(map(id, heap.family(self._array))) if self._array is not None else set[int]()
         self._kinds = {id(dict), id(tuple), *arrays}
         objects = gc.get_objects() if self._array is not None else []
         for start in range(0, len(objects), _CHUNK):
@@ -97,10 +98,3 @@ def place(thing: Any, value: object) -> tuple[int, ...] | None:
         index, rest = divmod(index, size)
         found.insert(0, rest)
     return tuple(found)
-
-
-def _family(kind: type) -> Iterable[type]:
-    yield kind
-    below: list[type] = type.__subclasses__(kind)
-    for one in below:
-        yield from _family(one)

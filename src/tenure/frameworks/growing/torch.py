@@ -6,14 +6,14 @@ import functools
 import operator
 import os
 from bisect import bisect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
-from tenure import stacks
+from tenure import heap, stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
 from tenure.frameworks.recording.torch_steps import OwnHooks
 from tenure.frameworks.torch import autograd
@@ -123,7 +123,7 @@ class Torch:
 
     def expects_steps(self) -> bool:
         """Whether there is an optimizer, or was: with the first of a class torch marks its method."""
-        return any(getattr(vars(kind).get("step"), "hooked", False) for kind in _family(Optimizer))
+        return any(getattr(vars(kind).get("step"), "hooked", False) for kind in heap.family(Optimizer))
 
     def members(self, crowd: Crowd) -> Sequence[Any]:
         """Addresses, of those that are buffers."""
@@ -180,13 +180,6 @@ def _shared(live: list[Any], least: int) -> list[Crowd]:
     return [
         Crowd("torch", "shared", "", len(found), sum(one.untyped_storage().nbytes() for one in found), members=found)
     ]
-
-
-def _family(kind: type) -> Iterator[type]:
-    each: type
-    for each in kind.__subclasses__():
-        yield each
-        yield from _family(each)
 
 
 def _address(tensor: Any) -> int:

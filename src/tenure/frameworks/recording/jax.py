@@ -97,7 +97,7 @@ class Jax(Arrays):
         for array in ADAPTER.live():
             self.old.append(_text(array))
             self.core.adopt(array, -len(self.old))
-        for function in heap.instances(lambda kind: kind is Function):
+        for function in heap.instances({Function}):
             self._enrol(function)
         self._pjit = _jax.pjit
         self._patched = _after(self._pjit, self._enrol)

@@ -112,8 +112,7 @@ def there_already() -> tuple[list[Any], list[Any]]:
     """The tensors and the variables that are there; none before TensorFlow has begun, which is sooner seen than searched."""
     if context.context_safe() is None:
         return [], []
-    # `issubclass` would ask the classes' own code.
-    found = list(heap.instances(lambda kind: kind is Eager or BaseResourceVariable in kind.__mro__))
+    found = list(heap.instances({Eager, *heap.family(BaseResourceVariable)}))
     variables = [one for one in found if type(one) is not Eager and is_made(one)]
     return [one for one in found if type(one) is Eager], variables
 

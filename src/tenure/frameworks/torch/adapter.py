@@ -167,7 +167,7 @@ class Torch:
         yield torch.Tensor
         for kind in torch.Tensor.__subclasses__():
             if kind.__module__.split(".")[0] != "torch" and kind is not EndedTensor:
-                yield from _family(kind)
+                yield from heap.family(kind)
 
     def exempt(self, tensors: list[torch.Tensor]) -> set[int]:
         """Buffers of modules, optimizer state, and what only native code leads to."""
@@ -175,19 +175,13 @@ class Torch:
 
     def live(self) -> Iterator[torch.Tensor]:
         """Every tensor the garbage collector knows."""
-        return heap.instances(lambda kind: issubclass(kind, torch.Tensor) and not issubclass(kind, EndedTensor))
+        return heap.instances(heap.family(torch.Tensor) - heap.family(EndedTensor))
 
     def inner(self, tensor: torch.Tensor) -> list[Inner]:
         """Autograd nodes that saved it, and what else the collector cannot see."""
         from tenure.frameworks.torch import autograd
 
         return autograd.inner(tensor)
-
-
-def _family(kind: type[Any]) -> Iterator[type]:
-    yield kind
-    for below in kind.__subclasses__():
-        yield from _family(below)
 
 
 def is_symbolic(tensor: torch.Tensor) -> bool:

@@ -221,7 +221,7 @@ def saved_by_functions(tensors: list[torch.Tensor]) -> dict[int, str]:
     wanted = set(map(id, tensors))
     found: dict[int, str] = {}
     with torch._C.DisableTorchFunction():
-        for node in heap.instances(lambda kind: issubclass(kind, torch._C._FunctionBase)):
+        for node in heap.instances(heap.family(torch._C._FunctionBase)):
             for index, raw in enumerate(_raw(node, "_raw_saved_tensors") or ()):
                 value = _unpack(node, "tensors", raw, index)
                 if id(value) in wanted:

@@ -37,7 +37,7 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
         return native
     found = suspects & _belongings()
     if found != suspects and _are_in_dicts([tensor for tensor in tensors if id(tensor) in suspects - found]):
-        for thing in heap.instances(lambda kind: issubclass(kind, torch.nn.Module | torch.optim.Optimizer)):
+        for thing in heap.instances(heap.family(torch.nn.Module, torch.optim.Optimizer)):
             _known[id(thing)] = weakref.ref(thing)
         found = suspects & _belongings()
     return native | found
