@@ -1,6 +1,6 @@
-"""What `pytest --tenure` costs: suites of 200 clean tests, with it and without, two at once. Writes pytest_cost.md.
+"""What `pytest --tenure` costs: suites of 200 clean tests, with it and without, in turns. Writes pytest_cost.md.
 
-pytest_cost.py [ROUNDS]
+pytest_cost.py [ROUNDS [SUITE]]; a suite by how its name begins, which then is only told, not written.
 """
 
 import datetime
@@ -95,68 +95,50 @@ SUITES = {
 Times = tuple[float, float]  # of the wall and of the processor
 
 
-class Run:
-    """A run of the suite on one core, from the start of Python to its end."""
-
-    def __init__(self, folder: Path, core: int, *words: str) -> None:
-        environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        environment |= {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
-        # As installed packages have it: compiled once. Beside the suite, so that nothing is written elsewhere.
-        environment["PYTHONPYCACHEPREFIX"] = str(folder / "cache")
-        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what other plugins take is no part of this
-        plugins = ["-p", "no:cacheprovider", "-p", "tenure.integrations.pytest"]
-        command = [sys.executable, "-W", "ignore", "-m", "pytest", "-q", *plugins, *words, "test_suite.py"]
-        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - gone with this
-        self._began = time.perf_counter()
-        self._child = subprocess.Popen(
-            ["taskset", "-c", str(core), *command],
-            cwd=folder,
-            env=environment,
-            stdout=self._output,
-            stderr=self._output,
+def run(folder: Path, core: int, *, watched: bool) -> Times:
+    """The suite on one core, from the start of Python to its end."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+    # As installed packages have it: compiled once. Beside the suite, so that nothing is written elsewhere.
+    environment["PYTHONPYCACHEPREFIX"] = str(folder / "cache")
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # what other plugins take is no part of this
+    plugins = ["-p", "no:cacheprovider", "-p", "tenure.integrations.pytest"]
+    command = [sys.executable, "-W", "ignore", "-m", "pytest", "-q", *plugins, *["--tenure"] * watched, "test_suite.py"]
+    with tempfile.TemporaryFile() as output:
+        began = time.perf_counter()
+        child = subprocess.Popen(
+            ["taskset", "-c", str(core), *command], cwd=folder, env=environment, stdout=output, stderr=output
         )
-        self.times: Times | None = None
-
-    def poll(self) -> bool:
-        """Whether it is over."""
-        if self.times is None:
-            pid, status, usage = os.wait4(self._child.pid, os.WNOHANG)
-            if pid:
-                self.times = time.perf_counter() - self._began, usage.ru_utime + usage.ru_stime
-                self._output.seek(0)
-                text = self._output.read().decode()
-                if status or "200 passed" not in text:
-                    raise SystemExit(text[-3000:])
-        return self.times is not None
-
-
-def pair(folder: Path, cores: list[int], *watched: bool) -> list[Times]:
-    """Two runs at once, so that whatever else the machine does is done to both."""
-    runs = [Run(folder, core, *["--tenure"] * each) for core, each in zip(cores, watched, strict=True)]
-    while sum(one.poll() for one in runs) < len(runs):  # each is asked, so that each time is told at once
-        time.sleep(0.005)
-    return [one.times for one in runs if one.times]
+        _, status, usage = os.wait4(child.pid, 0)
+        times = time.perf_counter() - began, usage.ru_utime + usage.ru_stime
+        output.seek(0)
+        text = output.read().decode()
+    if status or "200 passed" not in text:
+        raise SystemExit(text[-3000:])
+    return times
 
 
 def measure(name: str, text: str) -> str:
-    """Rounds of two pairs, each kind on each core as often; a line of the table."""
+    """Rounds of four runs: what the machine does to one pair by becoming slower, it undoes to the other. A line of the table."""
     rounds = []
-    cores = sorted(os.sched_getaffinity(0))[:2]
+    core = max(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         (folder / "test_suite.py").write_text(textwrap.dedent(text))
         (folder / "pytest.ini").write_text("[pytest]\n")
-        pair(folder, cores, True, False)  # compiles
-        for at in range(ROUNDS):
-            mine = cores[:: -1 if at % 2 else 1]
-            rounds.append((*pair(folder, mine, True, False), *pair(folder, mine, False, False)))
+        run(folder, core, watched=True)  # compiles
+        for _ in range(ROUNDS):
+            rounds.append([run(folder, core, watched=watched) for watched in (False, True, True, False)])
             print(f"  {name}: {rounds[-1]}", flush=True)
     cells = [name]
     for at in (1, 0):  # first the processor's time
-        for kind in (1, 0):
-            cells.append(f"{statistics.median(one[kind][at] for one in rounds):.2f} s")
-        cells.append(told([watched[at] / plain[at] for watched, plain, _, _ in rounds]))
-        cells.append(told([one[at] / other[at] for _, _, one, other in rounds]))
+        plain, watched, noise = [], [], []
+        for first, one, other, last in rounds:
+            plain.append((first[at] + last[at]) / 2)
+            watched.append((one[at] + other[at]) / 2)
+            noise.append(last[at] / first[at])
+        cells += [f"{statistics.median(plain):.2f} s", f"{statistics.median(watched):.2f} s"]
+        cells += [told([with_ / without for with_, without in zip(watched, plain, strict=True)]), told(noise)]
     return f"| {' | '.join(cells)} |"
 
 
@@ -166,10 +148,11 @@ def page(rows: list[str]) -> str:
     return f"""# What `pytest --tenure` costs
 
 A suite of 200 clean tests, each watched for what it leaves behind and for its peak, and all passing: whole runs of pytest
-without other plugins, from the start of Python to its end, two at once on a core each. *Ratio* is that of one with
-`--tenure` to one without; *noise* is the ratio of two without, which would be 1 on a quiet machine. Both are medians of
-{ROUNDS} rounds, with the range in which that median lies in 95 of 100 such runs. The processor's time is that of the whole
-process, all of its threads: it says more than the wall's where the machine has other work too.
+without other plugins, from the start of Python to its end, on one core. A round is four of them: without `--tenure`, with
+it, with it, without it. *Ratio* is that of the two with it to the two without; *noise* is the ratio of the last to the
+first, which would be 1 on a quiet machine. Both are medians of {ROUNDS} rounds, with the range in which that median lies in
+95 of 100 such runs. The processor's time is that of the whole process, all of its threads: it says more than the wall's
+where the machine has other work too.
 Made by `python benchmarks/pytest_cost.py`.
 
 {about}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}, {today}.
@@ -181,6 +164,11 @@ Made by `python benchmarks/pytest_cost.py`.
 
 
 def main() -> None:
+    if len(sys.argv) > 2:
+        for name, text in SUITES.items():
+            if name.startswith(sys.argv[2]):
+                print(measure(name, text))
+        return
     rows = []
     for suite in SUITES.items():
         rows.append(measure(*suite))

@@ -1,0 +1,43 @@
+"""Objects found by their classes."""
+
+from tenure import heap
+
+
+class Base:
+    pass
+
+
+class Left(Base):
+    pass
+
+
+class Right(Base):
+    pass
+
+
+class Both(Left, Right):
+    pass
+
+
+def test_a_family_is_all_that_inherit_each_once():
+    assert heap.family(Base) == {Base, Left, Right, Both}
+    assert heap.family(Left, Right) == {Left, Right, Both}
+
+
+def test_instances_are_of_just_these_classes():
+    made = [Base(), Left(), Both()]
+    assert sorted(map(id, heap.instances({Base, Both}))) == sorted([id(made[0]), id(made[2])])
+
+
+def test_a_class_without_a_hash_is_passed_over():
+    class Meta(type):
+        def __eq__(cls, other):
+            raise AssertionError("no code of its own runs")
+
+        __hash__ = None
+
+    class Odd(metaclass=Meta):
+        pass
+
+    made = [Odd(), Base()]
+    assert list(heap.instances({Base})) == [made[1]]
