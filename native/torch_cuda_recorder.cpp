@@ -25,7 +25,7 @@ bool attached = false;
 struct Device {
     int64_t total = 0;        // as the events so far make it
     void *pending = nullptr;  // the last allocation, if its size is not known yet
-    std::unordered_map<void *, int64_t> sizes;
+    std::unordered_map<void *, int64_t> sizes;  // of those whose own does not follow from what was asked for
     std::atomic<uint64_t> version{0};
 };
 Device devices[64];
@@ -56,19 +56,21 @@ void on_event(const TraceEntry &entry) {
     void *where = reinterpret_cast<void *>(entry.addr_);
     Device &device = devices[entry.device_];
     int64_t total = device.pending ? total_now(entry.device_) : 0;  // only events of this device change `pending`
+    int64_t size = (static_cast<int64_t>(entry.size_) + 511) / 512 * 512;
+    bool known = exact && size <= kLarge;  // a free tells what was asked for, too
     std::lock_guard<std::mutex> lock(guard);
     device.version++;
-    auto found = device.sizes.find(where);
-    int64_t size = found == device.sizes.end() ? 0 : found->second;
     if (begins) {
         if (device.pending) resolve(device, total);
-        size = (static_cast<int64_t>(entry.size_) + 511) / 512 * 512;
-        bool known = exact && size <= kLarge;
-        device.sizes[where] = size;
         if (known) device.total += size;
-        else device.pending = where;
+        else device.sizes[where] = size, device.pending = where;
         recorder->born(where, static_cast<size_t>(size), entry.device_, known);
         return;
+    }
+    if (!known) {
+        auto found = device.sizes.find(where);
+        size = found == device.sizes.end() ? 0 : found->second;
+        if (found != device.sizes.end()) device.sizes.erase(found);
     }
     if (device.pending == where) {  // it went before anybody saw its size
         recorder->sized(where, static_cast<size_t>(size));
@@ -78,7 +80,6 @@ void on_event(const TraceEntry &entry) {
         if (device.pending) resolve(device, total + size);
         device.total -= size;
     }
-    device.sizes.erase(where);
     recorder->gone(where);
 }
 
@@ -98,7 +99,7 @@ PyObject *py_start(PyObject *, PyObject *args) {
             long long bytes;
             int index;
             if (!PyArg_ParseTuple(PyList_GET_ITEM(blocks, i), "KLi", &where, &bytes, &index)) return nullptr;
-            devices[index].sizes[reinterpret_cast<void *>(where)] = bytes;
+            if (!exact || bytes > kLarge) devices[index].sizes[reinterpret_cast<void *>(where)] = bytes;
             devices[index].total += bytes;
             recorder->born(reinterpret_cast<void *>(where), static_cast<size_t>(bytes), index, true);
         }

@@ -12,7 +12,7 @@ std::atomic<bool> no_hooks{false};   // as Python said after the last step
 std::atomic<uint32_t> hearing{0};    // the number of the run whose nodes are heard; 0: all operations are
 std::atomic<uint32_t> runs{0};
 at::CallbackHandle operations = at::INVALID_CALLBACK_HANDLE, nodes = at::INVALID_CALLBACK_HANDLE;
-at::RecordFunctionCallback operation_listener();
+const at::RecordFunctionCallback &operation_listener();
 
 inline bool in_run() { return torch::autograd::get_current_graph_task_id() >= 0; }
 
@@ -54,7 +54,7 @@ std::unique_ptr<at::ObserverContext> on_node(const at::RecordFunction &fn) {
     self->node = self->name_by_text(fn.name());
     self->heard = run;
     note_run(self);
-    at::addThreadLocalCallback(operation_listener());
+    self->inner.listener = at::addThreadLocalCallback(operation_listener());
     return nullptr;
 }
 

@@ -75,6 +75,8 @@ struct Number {
     size_t bytes;
 };
 
+#include "torch_inner.h"
+
 struct Self {
     Queue queue{chunks};
     int depth = 0;       // of operations inside operations
@@ -86,6 +88,7 @@ struct Self {
     std::vector<uint16_t> nodes;  // the nodes around it: backward can run inside backward
     uint32_t heard = 0;  // the run in which the node itself was heard
     std::atomic<bool> outside{false};  // has done something outside of nodes
+    Inner inner;
     struct { int task; _PyInterpreterFrame *frame; uint32_t stack; } run = {-1, nullptr, 0};  // of autograd's engine
     struct { bool on; int depth; uint16_t op; uint32_t stack; } whole = {};  // what was before an operation as a whole
     Number numbers[4] = {};  // born in it, and not yet told
@@ -214,48 +217,7 @@ struct Traced final : c10::Allocator {
 };
 Traced &traced = *new Traced;
 
-// ---------------------------------------------------------------- storages that others made
-
-struct Stranger {
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-    void *where;
-};
-std::mutex &meeting = *new std::mutex;
-std::unordered_map<c10::StorageImpl *, Stranger> &strangers = *new std::unordered_map<c10::StorageImpl *, Stranger>;
-std::atomic<uint32_t> generation{1};  // changes when one is forgotten: its address may become another's
-
-void meet(Self *self, c10::StorageImpl *storage, void *where, uint32_t shape, uint32_t stack) {
-    if (self->generation != generation.load(std::memory_order_relaxed)) {
-        std::memset(self->strangers, 0, sizeof self->strangers);
-        self->generation = generation.load(std::memory_order_relaxed);
-    }
-    auto &memo = self->strangers[(reinterpret_cast<uintptr_t>(storage) >> 4) * 0x9E3779B97F4A7C15ULL >> 54];
-    if (C10_LIKELY(memo == storage)) return;
-    memo = storage;
-    {
-        std::lock_guard<std::mutex> lock(meeting);
-        auto copy = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
-        if (!strangers.try_emplace(storage, Stranger{c10::weak_intrusive_ptr<c10::StorageImpl>(copy), where}).second) return;
-    }
-    tell(self, ticks(), kForeign, where, storage->nbytes(), stack, self->op, flags(storage->device(), self->node));
-    if (shape) tell(self, ticks(), kShape, where, shape, 0, 0, 0);
-}
-
-void look_after_strangers() {
-    std::vector<void *> ended;
-    {
-        std::lock_guard<std::mutex> lock(meeting);
-        for (auto at = strangers.begin(); at != strangers.end();) {
-            if (at->second.storage.expired()) {
-                ended.push_back(at->second.where);
-                at = strangers.erase(at);
-            } else ++at;
-        }
-        if (!ended.empty()) generation++;
-    }
-    if (Self *self = here())
-        for (void *where : ended) tell(self, ticks(), kFree, where, 0, 0, 0, kFoundOut);
-}
+#include "torch_strangers.h"
 
 // ---------------------------------------------------------------- operations
 
@@ -302,7 +264,9 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
         self->stack = stack_here(self, true);
         uint64_t time = ticks();
         for (const auto &input : fn.inputs()) visit(input, [&](const at::Tensor &tensor) { taken(self, time, tensor); });
-    }
+        self->inner.begin(name);
+        if (self->heard) self->inner.stop_listening();
+    } else self->inner.count++;
     self->depth++;
     return nullptr;
 }
@@ -311,15 +275,16 @@ void on_end(const at::RecordFunction &, at::ObserverContext *) {
     Self *self = here();
     if (!self) return;
     if (self->depth) {
-        if (--self->depth == 0) self->op = 0;
+        if (--self->depth == 0) self->op = 0, self->inner.end();
     } else if (!self->nodes.empty()) {
         self->node = self->nodes.back();
         self->nodes.pop_back();
     }
 }
 
-at::RecordFunctionCallback operation_listener() {
-    return at::RecordFunctionCallback(on_start, on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION});
+const at::RecordFunctionCallback &operation_listener() {
+    static const auto made = at::RecordFunctionCallback(on_start, on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION});
+    return made;
 }
 
 // ---------------------------------------------------------------- reading

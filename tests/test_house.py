@@ -41,6 +41,7 @@ LAYERS = {
         "findings",
         "sites",
         "frames",
+        "heap",
         "references",
         "native",
         "frameworks",

@@ -209,3 +209,35 @@ def test_stopping_in_the_middle_leaves_torch_as_it_was(tmp_path):
         del x
     (row,) = tenure.load(tmp_path / "next").sql("select last_op from buffers where bytes = 31 * 31 * 4").to_pylist()
     assert row["last_op"] == "aten::mul_"
+
+
+def heard_by_a_profiler(folder=None):
+    """The operations of a sixth step, as torch's own profiler hears them."""
+    torch.manual_seed(0)
+    net = Net(plainly)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
+    x = torch.randn(4, 8, 32, requires_grad=True)  # whose backward has operations inside of operations
+
+    def step():
+        net(x).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    def watched():
+        for _ in range(5):
+            step()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+            net(x).backward()
+        return Counter(event.name for event in profiler.events() if event.name.startswith("aten::"))
+
+    if folder is None:
+        return watched()
+    with tenure.trace(folder):
+        return watched()
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_profiler_hears_what_is_inside_of_operations(tmp_path):
+    heard = heard_by_a_profiler()
+    assert heard["aten::as_strided"] > 5
+    assert heard_by_a_profiler(tmp_path / "trace") == heard
