@@ -264,8 +264,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
         self->stack = stack_here(self, true);
         uint64_t time = ticks();
         for (const auto &input : fn.inputs()) visit(input, [&](const at::Tensor &tensor) { taken(self, time, tensor); });
-        self->inner.begin(name);
-        if (self->heard) self->inner.stop_listening();
+        if (self->heard) self->inner.begin(name);
     } else self->inner.count++;
     self->depth++;
     return nullptr;
@@ -275,7 +274,8 @@ void on_end(const at::RecordFunction &, at::ObserverContext *) {
     Self *self = here();
     if (!self) return;
     if (self->depth) {
-        if (--self->depth == 0) self->op = 0, self->inner.end();
+        if (--self->depth == 0) self->op = 0;
+        if (self->depth == 0 && self->inner.now) self->inner.end();
     } else if (!self->nodes.empty()) {
         self->node = self->nodes.back();
         self->nodes.pop_back();
