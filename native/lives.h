@@ -28,7 +28,7 @@ struct Buffer {
     uint8_t device = 0;
     uint8_t kind = 0;
     bool shared() const { return foreign || kind; }
-    bool in_backward = false, foreign = false, written = false, touched = false, sized = true;
+    bool in_backward = false, foreign = false, written = false, touched = false, sized = true, shaped = false;
 };
 
 // Buffers by address: linear probing, and what follows a removed one moves up.
@@ -142,6 +142,7 @@ class Lives {
             if (buffer->uses > buffer->told_uses) {
                 row(kUses, buffer->last_use, *buffer);
                 rows.step.back() = buffer->last_step;
+                tell_shape(*buffer);
                 buffer->told_uses = buffer->uses;
             }
         }
@@ -254,7 +255,7 @@ class Lives {
         row(kBirth, buffer.born, buffer);
         rows.op.back() = buffer.op;
         rows.stack.back() = static_cast<int32_t>(buffer.stack);
-        rows.shape.back() = static_cast<int32_t>(buffer.shape);
+        tell_shape(buffer);
         rows.thread.back() = buffer.thread + 1;
         rows.scope.back() = buffer.scope;
         rows.step.back() = buffer.step;
@@ -268,6 +269,14 @@ class Lives {
         rows.stack.back() = static_cast<int32_t>(stack);
         rows.cause.back() = cause + 1;
         rows.thread.back() = thread + 1;
+        tell_shape(buffer);
+    }
+
+    // Once: with the birth, or, where the operation that gave it a shape took longer than a birth waits, with what comes next.
+    void tell_shape(Buffer &buffer) {
+        if (buffer.shaped || !buffer.shape) return;
+        buffer.shaped = true;
+        rows.shape.back() = static_cast<int32_t>(buffer.shape);
     }
 
     void row(Row event, int64_t time, const Buffer &buffer) {

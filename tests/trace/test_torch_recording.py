@@ -4,6 +4,7 @@ import gc
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -311,3 +312,19 @@ def test_no_birth_without_an_end_or_an_owner(tmp_path):
     query = "select bytes, op, site from buffers where ended is null and site is not null and framework = 'torch'"
     left = tenure.load(tmp_path / "t").sql(query).to_pylist()
     assert sorted(row["bytes"] for row in left) == sorted(storages.values()), left
+
+
+def test_a_shape_that_is_learnt_late_is_told(tmp_path):
+    with tenure.trace(tmp_path / "trace"):
+        x = torch.empty(64, 48)  # who made it knows its bytes; its shape is seen where it is taken
+        time.sleep(0.5)
+        y = torch.empty(32, 24)
+        x.sum()
+        time.sleep(0.3)
+        y.sum()
+        del x, y
+    query = "select bytes, shape, dtype from buffers where bytes in (12288, 3072) order by bytes"
+    assert tenure.load(tmp_path / "trace").sql(query).to_pylist() == [
+        {"bytes": 3072, "shape": "[32, 24]", "dtype": "float32"},
+        {"bytes": 12288, "shape": "[64, 48]", "dtype": "float32"},
+    ]
