@@ -51,11 +51,19 @@ def inside_backward(function, x):
     return checkpoint.checkpoint(function, x, use_reentrant=True)
 
 
-def trained(folder, again, steps=5):
+def one_weight():
+    weight = torch.nn.Parameter(torch.ones(40, 40))
+    return weight, torch.optim.SGD([weight], lr=0.1)
+
+
+def several(again, *batch):
     torch.manual_seed(0)
     net = Net(again)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
-    x = torch.randn(8, 32, requires_grad=True)
+    return net, torch.optim.AdamW(net.parameters(), lr=0.01), torch.randn(*batch, 32, requires_grad=True)
+
+
+def trained(folder, again, steps=5):
+    net, optimizer, x = several(again, 8)
     gc.collect()  # else it comes when it will
     gc.disable()
     with tenure.trace(folder):
@@ -95,8 +103,7 @@ def test_with_hooks_the_engine_is_heard(tmp_path, monkeypatch, deceived):
     """A tensor's hook runs before its node gives word; that this is so is seen by who believes that there is none."""
     if deceived:
         monkeypatch.setattr(OwnHooks, "are_all", classmethod(lambda cls: True))
-    weight = torch.nn.Parameter(torch.ones(40, 40))
-    optimizer = torch.optim.SGD([weight], lr=0.1)
+    weight, optimizer = one_weight()
     with tenure.trace(tmp_path / "trace"):
         for _ in range(4):
             y = (weight * 3).tanh()
@@ -120,8 +127,7 @@ def test_a_backward_that_fails_is_over(tmp_path):
         def backward(ctx, gradient):
             raise RuntimeError("on purpose")
 
-    weight = torch.nn.Parameter(torch.ones(40, 40))
-    optimizer = torch.optim.SGD([weight], lr=0.1)
+    weight, optimizer = one_weight()
     with tenure.trace(tmp_path / "trace"):
         for _ in range(3):
             (weight * 3).sum().backward()
@@ -161,8 +167,7 @@ def test_what_another_thread_does_meanwhile_is_told(tmp_path):
         done.set()
 
     ready = threading.Event()
-    weight = torch.nn.Parameter(torch.ones(40, 40))
-    optimizer = torch.optim.SGD([weight], lr=0.1)
+    weight, optimizer = one_weight()
     with tenure.trace(tmp_path / "trace"):
         for _ in range(3):
             (weight * 3).sum().backward()
@@ -179,8 +184,7 @@ def test_what_another_thread_does_meanwhile_is_told(tmp_path):
 
 @pytest.mark.usefixtures("quick")
 def test_stopping_in_the_middle_leaves_torch_as_it_was(tmp_path):
-    weight = torch.nn.Parameter(torch.ones(40, 40))
-    optimizer = torch.optim.SGD([weight], lr=0.1)
+    weight, optimizer = one_weight()
     recording_now = tenure.trace(tmp_path / "trace")
 
     class Stops(torch.autograd.Function):
@@ -213,10 +217,7 @@ def test_stopping_in_the_middle_leaves_torch_as_it_was(tmp_path):
 
 def heard_by_a_profiler(folder=None):
     """The operations of a sixth step, as torch's own profiler hears them."""
-    torch.manual_seed(0)
-    net = Net(plainly)
-    optimizer = torch.optim.AdamW(net.parameters(), lr=0.01)
-    x = torch.randn(4, 8, 32, requires_grad=True)  # whose backward has operations inside of operations
+    net, optimizer, x = several(plainly, 4, 8)  # whose backward has operations inside of operations
 
     def step():
         net(x).backward()
