@@ -8,7 +8,7 @@ from typing import Any
 
 
 def instances(kinds: Iterable[type]) -> Iterator[Any]:
-    """Every object of just these classes. No code of its own runs: neither an object's nor a class's."""
+    """Every object of just these classes. No object's own code runs; of a class, at most what its metaclass says of its hash."""
     wanted = {*kinds}
     try:
         found = [one for one in gc.get_objects() if type(one) in wanted]
