@@ -20,8 +20,9 @@ class Both(Left, Right):
 
 
 def test_a_family_is_all_that_inherit_each_once():
-    assert heap.family(Base) == {Base, Left, Right, Both}
-    assert heap.family(Left, Right) == {Left, Right, Both}
+    assert sorted(kind.__name__ for kind in heap.family(Base)) == ["Base", "Both", "Left", "Right"]
+    assert set(heap.family(Left, Right)) == {Left, Right, Both}
+    assert set(heap.family(Base, without=[Left, Both])) == {Base, Right}
 
 
 def test_instances_are_of_just_these_classes():
@@ -41,3 +42,4 @@ def test_a_class_without_a_hash_is_passed_over():
 
     made = [Odd(), Base()]
     assert list(heap.instances({Base})) == [made[1]]
+    assert list(heap.instances(heap.family(Odd))) == [made[0]]

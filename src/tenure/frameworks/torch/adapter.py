@@ -175,7 +175,7 @@ class Torch:
 
     def live(self) -> Iterator[torch.Tensor]:
         """Every tensor the garbage collector knows."""
-        return heap.instances(heap.family(torch.Tensor) - heap.family(EndedTensor))
+        return heap.instances(heap.family(torch.Tensor, without=[EndedTensor]))
 
     def inner(self, tensor: torch.Tensor) -> list[Inner]:
         """Autograd nodes that saved it, and what else the collector cannot see."""
