@@ -113,12 +113,17 @@ class Columns {
     void words(const char *name, const std::vector<int32_t> &values, const char *what) {
         const auto &known = learnt_[what], &old = learnt_[std::string("old ") + what];
         fill<int32_t>(name, true, [&values, &known, &old](int32_t *told, uint8_t *there) {
-            for (size_t i = 0; i < values.size(); i++) {
-                const auto &table = values[i] < 0 ? old : known;
-                auto at = static_cast<size_t>(values[i] < 0 ? -(values[i] + 1) : values[i]);
-                int32_t number = at < table.size() ? table[at] : -1;
-                told[i] = std::max(number, 0);
-                if (number >= 0) mark(there, i);
+            const int32_t *table = known.data();
+            const auto length = static_cast<uint32_t>(known.size()), before = static_cast<uint32_t>(old.size());
+            for (size_t row = 0; row < values.size(); row += 8) {
+                uint32_t bits = 0;
+                for (size_t i = row; i < std::min(row + 8, values.size()); i++) {
+                    auto at = static_cast<uint32_t>(values[i]);
+                    int32_t number = at < length ? table[at] : ~at < before ? old[~at] : -1;  // ~at: -1 is 0, -2 is 1
+                    told[i] = std::max(number, 0);
+                    bits |= static_cast<uint32_t>(number >= 0) << (i - row);
+                }
+                there[row / 8] = static_cast<uint8_t>(bits);
             }
         });
     }

@@ -54,9 +54,12 @@ def test_a_name_that_is_no_text_is_spelled_out(tmp_path):
 
 def test_a_fault_of_the_writer_ends_the_trace_and_is_told(tmp_path, capfd):
     with tenure.trace(tmp_path / "t") as t:
-        os.close(recorder.active()._stream._file._handle)  # as if somebody closed all files, as daemons do
+        # As if somebody closed all files, as daemons do; but no other file may get its number.
+        shut = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(shut, recorder.active()._stream._file._handle)
+        os.close(shut)
         tenure.mark("lost")
-        recorder.active()._flush()
+        recorder.active().flush()
         tenure.mark("lost too")
     told = capfd.readouterr().err
     assert told.count("cannot write to the trace") == 1

@@ -75,7 +75,7 @@ class Digest:
         self._pending: list[Any] = []
         self._latest = array("q")
         self._rows = 0
-        self._high = -1
+        self._high = self._before = -1  # the latest time, and that without the last batch
         self._kept = Kept(_HEAVY // 3)
         self._kinds = {word: at for at, word in enumerate(KINDS)}
         self._maps: dict[str, array[int]] = {name: array("i") for name in MAPPED}
@@ -91,6 +91,9 @@ class Digest:
         for batch in self._pending:
             self._feed(batch)
         self._pending.clear()
+        if self._core is not None:  # each time, all that waits is gone through
+            until = max(self._before - WINDOW, 0)
+            self._core.settle(self._state, 0, until, until)
 
     def _feed(self, batch: Any) -> None:
         if self._core is None:
@@ -103,9 +106,7 @@ class Digest:
         except ValueError:  # what a reader will say better
             self._core = self._state = None
             return
-        before, self._high = self._high, max(self._high, latest)
-        until = max(before - WINDOW, 0)
-        self._core.settle(self._state, 0, until, until)
+        self._before, self._high = self._high, max(self._high, latest)
         self._latest.append(latest)
         self._rows += batch.num_rows
         self._kept.offer(number + 1, self._high, partial(self._core.keep, self._state, 0))

@@ -31,7 +31,8 @@ class Stream:
         self.path, self._file = _new_file(folder, name)
         described = schema().with_metadata({f"tenure.{key}": value for key, value in about.items()})
         self._sums = self.path.with_suffix(".sums").open("x", encoding="ascii")
-        options = pa.ipc.IpcWriteOptions(compression="zstd", emit_dictionary_deltas=True, use_threads=False)
+        # zstd would make it half as large, and take four times as long, which the user's program has to wait for.
+        options = pa.ipc.IpcWriteOptions(compression="lz4", emit_dictionary_deltas=True, use_threads=False)
         # Arrow writes some hundred small pieces a batch. Each would have to wait for the interpreter, and halt it.
         self._out = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _BUFFER)
         self._writer = pa.ipc.new_stream(self._out, described, options=options)
