@@ -86,6 +86,11 @@ def unexplained(objects: list[Any], explained: Sequence[int]) -> set[int]:
     return {id(objects[at]) for at in range(len(objects)) if beyond(objects, at, explained[at] + framed[at] + heap[at])}
 
 
+def counts(objects: list[Any]) -> list[int]:
+    """For each object, the references to it beside this list's own."""
+    return [count - 2 for count in map(sys.getrefcount, objects)]  # the argument of getrefcount is one
+
+
 def beyond(objects: list[Any], at: int, explained: int) -> bool:
     """Whether there are more references to this object than the list's own and so many."""
     return sys.getrefcount(objects[at]) - 2 > explained  # the argument of getrefcount is one

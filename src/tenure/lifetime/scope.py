@@ -321,10 +321,9 @@ def end(births: list[Record], name: str, cause: str, where: Callable[[], Site | 
 
     The result, called, reports on them. `name` is the scope's or the session's that owned them.
     """
-    origins: dict[int, Record] = {}
-    adopted: set[int] = set()
+    groups = _survivors(births)
+    adopted = {id(record[0]()) for record in births if len(record) > 3}
     doomed: list[Any] = []
-    groups = _survivors(births, origins, adopted)
     for kind in list(groups):
         members = groups.pop(kind)
         framework = frameworks.owner_of(kind)
@@ -334,6 +333,7 @@ def end(births: list[Record], name: str, cause: str, where: Callable[[], Site | 
         del members
     if not doomed:
         return None
+    origins = {id(record[0]()): record for record in reversed(births)}  # of several the first
 
     def origin(handle: Any) -> tuple[Site | None, str | None]:
         record = origins.get(id(handle))
@@ -366,20 +366,15 @@ def _is_inside(inner: Region, outer: Region) -> bool:
     return region is not None
 
 
-def _survivors(births: list[Record], origins: dict[int, Record], adopted: set[int]) -> dict[type, list[Any]]:
+def _survivors(births: list[Record]) -> dict[type, list[Any]]:
     """What lives of a scope's births, by class. Each handle is put into one list only: exemptions count references."""
-    groups: dict[type, list[Any]] = {}
-    for record in births:
-        handle = record[0]()
-        if handle is None:
-            continue
-        key = id(handle)
-        if key not in origins:
-            origins[key] = record
-            if len(record) > 3:
-                adopted.add(key)
-            groups.setdefault(type(handle), []).append(handle)
-    return groups
+    handles = [handle for handle in [record[0]() for record in births] if handle is not None]
+    if len(set(map(id, handles))) < len(handles):
+        handles = list({id(handle): handle for handle in handles}.values())
+    kinds = set(map(type, handles))
+    if len(kinds) == 1:
+        return {kinds.pop(): handles}
+    return {kind: [handle for handle in handles if type(handle) is kind] for kind in kinds}
 
 
 def _owner_frame() -> FrameType | None:

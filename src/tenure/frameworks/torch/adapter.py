@@ -20,6 +20,7 @@ from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal, unseal
 from tenure.model import State, TensorInfo
 
 F = TypeVar("F", bound=Callable[..., Any])
+_INTERNAL: dict[int, type] = {}  # torch's own classes of tensors, as far as they were met
 _SPARSE_PARTS = {
     torch.sparse_coo: ("_indices", "_values"),
     torch.sparse_csr: ("crow_indices", "col_indices", "values"),
@@ -166,7 +167,11 @@ class Torch:
         """Plain tensors and the user's own subclasses; parameters and torch's internal classes are not claimed."""
         yield torch.Tensor
         for kind in torch.Tensor.__subclasses__():
-            if kind.__module__.split(".")[0] != "torch" and kind is not EndedTensor:
+            if id(kind) in _INTERNAL:
+                continue
+            if kind is EndedTensor or kind.__module__.split(".")[0] == "torch":
+                _INTERNAL[id(kind)] = kind
+            else:
                 yield from heap.family(kind)
 
     def exempt(self, tensors: list[torch.Tensor]) -> set[int]:

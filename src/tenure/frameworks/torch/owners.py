@@ -25,14 +25,18 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
     are the known owners asked, and only if that does not explain them is the heap searched for new owners.
     """
     kept = kept_by_native(tensors)
-    named = references.from_frames(tensors, named=True)
-    native: set[int] = set()
+    # What is held by nothing else needs no look at the frames, which is most of the work.
+    more = [count - keeps for count, keeps in zip(references.counts(tensors), kept, strict=True)]
+    native = {id(tensors[at]) for at, count in enumerate(more) if not count and kept[at]}
     suspects: set[int] = set()
-    for at, (keeps, names) in enumerate(zip(kept, named, strict=True)):
-        if references.beyond(tensors, at, keeps + names):
-            suspects.add(id(tensors[at]))
-        elif keeps and not names:
-            native.add(id(tensors[at]))
+    held = [at for at, count in enumerate(more) if count]
+    if held:
+        named = references.from_frames([tensors[at] for at in held], named=True)
+        for at, names in zip(held, named, strict=True):
+            if more[at] > names:
+                suspects.add(id(tensors[at]))
+            elif kept[at] and not names:
+                native.add(id(tensors[at]))
     if not suspects:
         return native
     found = suspects & _belongings()
