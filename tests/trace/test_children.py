@@ -180,7 +180,6 @@ dist.init_process_group("gloo")
 numbers = torch.ones(4) * (dist.get_rank() + 1)
 dist.all_reduce(numbers)
 assert float(numbers.sum()) == 12
-dist.barrier()
 dist.destroy_process_group()
 """
     run = ("-m", "tenure", "run", "--quiet", "-o", "t", "-m", "torch.distributed.run", "--nproc-per-node", "2")

@@ -62,9 +62,19 @@ def test_torch_compile(tmp_path, torch):
     assert tenure.load(tmp_path / "t").sql("select * from buffers").num_rows
 
 
-def test_two_ranks(tmp_path, torch):
+def run_ranks(folder=None):
+    """Two of them, once more where torch aborts at their end, as it does untraced in one run of 24 on a busy machine."""
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    plain = run("ranks.py", launcher=launcher)
-    assert plain == run("ranks.py", launcher=launcher, folder=tmp_path / "t")
+    for _ in range(2):
+        try:
+            return run("ranks.py", launcher=launcher, folder=folder)
+        except AssertionError as error:
+            if "terminate called without an active exception" not in str(error):
+                raise
+    return run("ranks.py", launcher=launcher, folder=folder)
+
+
+def test_two_ranks(tmp_path, torch):
+    assert run_ranks() == run_ranks(tmp_path / "t")
     ranks = {process.rank for process in tenure.load(tmp_path / "t").processes}
     assert {0, 1} <= ranks, json.dumps(list(ranks))
