@@ -38,6 +38,7 @@ void hear_nodes() {
 
 // The engine gives word of a node: it is no operation itself.
 bool is_node(Self *self, const char *name) {
+    // "aten::" and most others differ at the second letter: no need to call.
     if (name[0] != 'a' || name[1] != 'u' || std::strncmp(name, kNode, kNodeLength) != 0) return false;
     self->nodes.push_back(self->node);
     self->node = self->name_by_text(name + kNodeLength);

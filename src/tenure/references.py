@@ -79,21 +79,17 @@ def from_heap(objects: list[Any]) -> list[int]:
 
 def unexplained(objects: list[Any], explained: Sequence[int]) -> set[int]:
     """The ids of those with more references than `explained`, this list's own, and what frames and the heap show."""
+    more = [count - known for count, known in zip(counts(objects), explained, strict=True)]
     named = from_frames(objects, named=True)
-    if not any(beyond(objects, at, explained[at] + named[at]) for at in range(len(objects))):
+    if not any(count > names for count, names in zip(more, named, strict=True)):
         return set()
     framed, heap = from_frames(objects), from_heap(objects)
-    return {id(objects[at]) for at in range(len(objects)) if beyond(objects, at, explained[at] + framed[at] + heap[at])}
+    return {id(objects[at]) for at, count in enumerate(more) if count > framed[at] + heap[at]}
 
 
 def counts(objects: list[Any]) -> list[int]:
     """For each object, the references to it beside this list's own."""
     return [count - 2 for count in map(sys.getrefcount, objects)]  # the argument of getrefcount is one
-
-
-def beyond(objects: list[Any], at: int, explained: int) -> bool:
-    """Whether there are more references to this object than the list's own and so many."""
-    return sys.getrefcount(objects[at]) - 2 > explained  # the argument of getrefcount is one
 
 
 def _is_opaque(kind: type) -> bool:

@@ -65,13 +65,13 @@ def test_torch_compile(tmp_path, torch):
 def run_ranks(folder=None):
     """Two of them, once more where torch aborts at their end, as it does untraced in one run of 24 on a busy machine."""
     launcher = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone"]
-    for _ in range(2):
+    for left in (2, 1, 0):
         try:
             return run("ranks.py", launcher=launcher, folder=folder)
         except AssertionError as error:
-            if "terminate called without an active exception" not in str(error):
+            if not left or "terminate called without an active exception" not in str(error):
                 raise
-    return run("ranks.py", launcher=launcher, folder=folder)
+    raise AssertionError
 
 
 def test_two_ranks(tmp_path, torch):

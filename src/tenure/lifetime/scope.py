@@ -371,9 +371,9 @@ def _survivors(births: list[Record]) -> dict[type, list[Any]]:
     handles = [handle for handle in [record[0]() for record in births] if handle is not None]
     if len(set(map(id, handles))) < len(handles):
         handles = list({id(handle): handle for handle in handles}.values())
-    kinds = set(map(type, handles))
+    kinds = dict.fromkeys(map(type, handles))  # in the order of births, as reports tell them
     if len(kinds) == 1:
-        return {kinds.pop(): handles}
+        return dict.fromkeys(kinds, handles)
     return {kind: [handle for handle in handles if type(handle) is kind] for kind in kinds}
 
 

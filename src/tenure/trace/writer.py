@@ -31,7 +31,7 @@ class Stream:
         self.path, self._file = _new_file(folder, name)
         described = schema().with_metadata({f"tenure.{key}": value for key, value in about.items()})
         self._sums = self.path.with_suffix(".sums").open("x", encoding="ascii")
-        # zstd would make it half as large, and take four times as long, which the user's program has to wait for.
+        # zstd would make it three fifths as large, and take four times as long, for which the user's program has to wait.
         options = pa.ipc.IpcWriteOptions(compression="lz4", emit_dictionary_deltas=True, use_threads=False)
         # Arrow writes some hundred small pieces a batch. Each would have to wait for the interpreter, and halt it.
         self._out = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _BUFFER)
