@@ -1,40 +1,16 @@
 // Included by torch_recorder.cpp, inside its namespace: the nodes of autograd's graph.
 //
-// The engine says around each node what it is, as an operation whose name is a text made for this one time: a quarter of
-// all that recording a small step costs. The nodes say it themselves too, for less, but only after their hooks. So where
-// there are no hooks, operations are heard only inside of nodes while the engine runs, which is asked at its first node
-// to say when it is done. Others who are at work then would not be heard: the caller must be the only one.
+// The engine tells observers around each node what it is, as an operation whose name is a text made for this one time,
+// and makes all lists of observers anew, twice: a third of all that recording a small step cost. Where torch calls the
+// functions that do so through its table, others stand there while we record: they see the node itself, and where we are
+// the only observer, no text is made, and no list that would be the same. Elsewhere the text is read.
+
+using torch::autograd::Node;
 
 constexpr char kNode[] = "autograd::engine::evaluate_function: ";
 constexpr size_t kNodeLength = sizeof kNode - 1;
-
-std::atomic<bool> no_hooks{false};   // as Python said after the last step
-std::atomic<uint32_t> hearing{0};    // the number of the run whose nodes are heard; 0: all operations are
-std::atomic<uint32_t> runs{0};
-at::CallbackHandle operations = at::INVALID_CALLBACK_HANDLE, nodes = at::INVALID_CALLBACK_HANDLE;
-const at::RecordFunctionCallback &operation_listener();
-
-inline bool in_run() { return torch::autograd::get_current_graph_task_id() >= 0; }
-
-void hear_operations() {
-    if (!hearing.exchange(0)) return;
-    at::reenableCallback(operations);
-    at::disableCallback(nodes);
-    if (Self *self = here(); self && self->nodes.empty()) self->node = self->heard = 0;
-}
-
-void hear_nodes() {
-    if (!no_hooks.load(std::memory_order_relaxed) || hearing.load() || !in_run()) return;
-    {
-        std::lock_guard<std::mutex> lock(registry);
-        auto works = [](Self *self) { return self->outside.load(std::memory_order_relaxed) && !self->queue.done.load(); };
-        if (std::count_if(selves.begin(), selves.end(), works) > 1) return;
-    }
-    at::disableCallback(operations);
-    at::reenableCallback(nodes);
-    hearing = ++runs;
-    torch::autograd::Engine::get_default_engine().queue_callback(hear_operations);
-}
+constexpr char kOfTorch[] = "torch::autograd::";
+uint16_t accumulate = 0;  // the number of the node that adds to a gradient
 
 // The engine gives word of a node: it is no operation itself.
 bool is_node(Self *self, const char *name) {
@@ -43,23 +19,74 @@ bool is_node(Self *self, const char *name) {
     self->nodes.push_back(self->node);
     self->node = self->name_by_text(name + kNodeLength);
     note_run(self);
-    hear_nodes();
     return true;
 }
 
-// A node gives word itself. What hears its operations goes when the engine, after it, puts back what was there before.
-std::unique_ptr<at::ObserverContext> on_node(const at::RecordFunction &fn) {
-    Self *self = here();
-    uint32_t run = hearing.load();
-    if (!self || !run || self->depth || !in_run()) return nullptr;
-    self->node = self->name_by_text(fn.name());
-    self->heard = run;
-    note_run(self);
-    self->inner.listener = at::addThreadLocalCallback(operation_listener());
-    return nullptr;
+// A node of the user's has a name of its own; those of torch's go by their class.
+uint16_t Self::node_name(Node *node) {
+    const std::type_info *type = &typeid(*node);
+    auto &memo = nodes_by_type[reinterpret_cast<uintptr_t>(type) >> 4 & 255];
+    if (C10_LIKELY(memo.type == type)) return memo.number;
+    std::string name = node->name();
+    uint16_t number = name_by_text(name.c_str());
+    bool of_torch = std::isdigit(static_cast<unsigned char>(name.back())) || name.compare(0, sizeof kOfTorch - 1, kOfTorch) == 0;
+    if (of_torch) memo = {type, number};
+    return number;
 }
 
-// A run that failed does not say that it is done: nobody is in it, and still only nodes are heard.
-inline void look_for_run() {
-    if (C10_UNLIKELY(hearing.load(std::memory_order_relaxed) != 0) && !in_run()) hear_operations();
+using Task = std::shared_ptr<torch::autograd::GraphTask>;
+using Ready = std::shared_ptr<torch::autograd::ReadyQueue>;
+using Evaluate = void (*)(torch::autograd::Engine *, Task &, Node *, torch::autograd::InputBuffer &, const Ready &);
+
+void evaluate(torch::autograd::Engine *engine, Task &task, Node *node, torch::autograd::InputBuffer &inputs, const Ready &ready);
+void observe(at::RecordFunction *function, at::RecordScope scope);
+void set_observers(const at::RecordFunctionTLS &wanted);
+
+// By the names that the linker knows them by, which hold the types of their arguments.
+Call torchs_own[] = {
+    {"_ZN5torch8autograd6Engine17evaluate_functionERSt10shared_ptrINS0_9GraphTaskEEPNS0_4NodeERNS0_11InputBufferERKS2_INS0_10ReadyQueueEE", reinterpret_cast<void *>(evaluate)},
+    {"_ZN2at14RecordFunctionC1ENS_11RecordScopeE", reinterpret_cast<void *>(observe)},
+    {"_ZN2at24set_record_function_tls_ERKNS_17RecordFunctionTLSE", reinterpret_cast<void *>(set_observers)},
+};
+bool stand_in = false;  // whether ours stand there
+
+void evaluate(torch::autograd::Engine *engine, Task &task, Node *node, torch::autograd::InputBuffer &inputs, const Ready &ready) {
+    auto theirs = reinterpret_cast<Evaluate>(torchs_own[0].original);
+    Self *self = active.load(std::memory_order_relaxed) ? here() : nullptr;
+    if (!self || self->depth) return theirs(engine, task, node, inputs, ready);
+    struct Around {
+        Self *self;
+        uint16_t before;
+        ~Around() { self->node = before; }
+    } around{self, self->node};
+    self->node = self->node_name(node);
+    note_run(self);
+    // What becomes a gradient may not be read by anything for long: its shape is told now.
+    if (self->node == accumulate && inputs.buffer.size() == 1) tell_shape(self, inputs.buffer[0]);
+    theirs(engine, task, node, inputs, ready);
+}
+
+// What is told with a text: a node, or `detach`, which reads nothing.
+void observe(at::RecordFunction *function, at::RecordScope scope) {
+    auto theirs = reinterpret_cast<void (*)(at::RecordFunction *, at::RecordScope)>(torchs_own[1].original);
+    Self *self = scope == at::RecordScope::FUNCTION ? mine : nullptr;
+    bool deaf = self && !self->deaf && stop_listening(self);
+    theirs(function, scope);
+    if (deaf) listen_again(self);
+}
+
+// A thread's state is put back: mostly what it was.
+void set_observers(const at::RecordFunctionTLS &wanted) {
+    const auto &now = at::get_record_function_tls_();
+    bool same = wanted.sorted_tls_callbacks_.empty() && now.sorted_tls_callbacks_.empty() && wanted.tls_record_function_enabled_ == now.tls_record_function_enabled_;
+    if (!same) reinterpret_cast<void (*)(const at::RecordFunctionTLS &)>(torchs_own[2].original)(wanted);
+}
+
+// Whether ours stand there from now on.
+bool stand_in_for_torch(bool wanted) {
+    const char *kept;
+    accumulate = add_name("torch::autograd::AccumulateGrad", kept);
+    static bool found = find_calls(reinterpret_cast<const char *>(&at::get_record_function_tls_), torchs_own);
+    if (found && wanted != stand_in) replace_calls(torchs_own, stand_in = wanted);
+    return stand_in;
 }

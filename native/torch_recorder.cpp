@@ -4,6 +4,7 @@
 // own: the bytes, their address and who frees them stay the same, only the deleter says so first. torch.profiler keeps
 // its slot. A storage that others made (NumPy, a file, shared memory) is met when an operation takes it, and watched by
 // a weak reference. What is read here is only addresses and sizes: no tensor is kept alive, no Python code runs.
+#include "calls.h"
 #include "frames.h"
 #include "lives.h"
 #include "stacks.h"
@@ -17,6 +18,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <cctype>
 #include <cstring>
 #include <unordered_map>
 
@@ -75,7 +77,7 @@ struct Number {
     size_t bytes;
 };
 
-#include "torch_inner.h"
+using Listeners = at::StepCallbacks;
 
 struct Self {
     Queue queue{chunks};
@@ -86,17 +88,17 @@ struct Self {
     uint8_t cause = 0;
     uint32_t generation = 0;
     std::vector<uint16_t> nodes;  // the nodes around it: backward can run inside backward
-    uint32_t heard = 0;  // the run in which the node itself was heard
-    std::atomic<bool> outside{false};  // has done something outside of nodes
-    Inner inner;
+    Listeners *listeners = nullptr;  // to this thread's operations
+    bool deaf = false;               // we are not among them while one goes on
     struct { int task; _PyInterpreterFrame *frame; uint32_t stack; } run = {-1, nullptr, 0};  // of autograd's engine
-    struct { bool on; int depth; uint16_t op; uint32_t stack; } whole = {};  // what was before an operation as a whole
+    struct { bool on; int depth; uint16_t op; uint32_t stack; const void *arguments; } whole = {};  // what was before an operation as a whole
     Number numbers[4] = {};  // born in it, and not yet told
     uint32_t next_number = 0;
 
     // What was looked up lately.
     struct { const char *asked; const char *kept; uint16_t number; } names[256] = {};
     struct { uint64_t hash; const char *kept; uint16_t number; } nodes_by_text[256] = {};
+    struct { const std::type_info *type; uint16_t number; } nodes_by_type[256] = {};
     struct { uint64_t hash; uint32_t number; } shapes[512] = {};
     c10::StorageImpl *strangers[1024] = {};
 
@@ -121,6 +123,8 @@ struct Self {
         }
         return memo.number;
     }
+
+    uint16_t node_name(torch::autograd::Node *node);
 
     uint32_t shape(const c10::TensorImpl *tensor) {
         if (tensor->has_symbolic_sizes_strides()) return 0;
@@ -169,15 +173,13 @@ inline uint8_t flags(c10::Device device, bool backward) {
     return static_cast<uint8_t>((device.is_cpu() ? 0 : device.index() + 1) << 1 | backward);
 }
 
+#include "torch_listening.h"
 #include "torch_places.h"
-
-#include "torch_nodes.h"
 #include "torch_whole.h"
 
 void born(void *where, size_t bytes, c10::Device device, Type type = kAlloc) {
     Self *self = here();
     if (!self) return;
-    look_for_run();
     if (self->whole.on && bytes <= kScalar && device.is_cpu()) hold(self, {ticks(), where, bytes});
     else tell(self, ticks(), type, where, bytes, self->depth == 0 && bytes <= kScalar ? 0 : place(self), self->op ? self->op : self->node, flags(device, self->node));
 }
@@ -232,40 +234,56 @@ inline void visit(const c10::IValue &value, With with) {
 }
 
 // The storage's address, if the tensor has one; `_no_checks` because to read a lazy copy's address must not make the copy.
-inline void *address(const at::Tensor &tensor, c10::StorageImpl *&storage) {
-    auto *impl = tensor.unsafeGetTensorImpl();
-    if (!tensor.defined() || !impl->has_storage()) return nullptr;
+inline void *address(c10::TensorImpl *impl, c10::StorageImpl *&storage) {
+    if (!impl->has_storage()) return nullptr;
     storage = impl->unsafe_storage().unsafeGetStorageImpl();
     return storage ? storage->_mutable_data_ptr_no_checks().get() : nullptr;
+}
+inline void *address(const at::Tensor &tensor, c10::StorageImpl *&storage) {
+    return tensor.defined() ? address(tensor.unsafeGetTensorImpl(), storage) : nullptr;
+}
+
+inline void tell_shape(Self *self, const at::Tensor &tensor) {
+    c10::StorageImpl *storage = nullptr;
+    if (void *where = address(tensor, storage)) tell(self, ticks(), kShape, where, self->shape(tensor.unsafeGetTensorImpl()), 0, 0, 0);
+}
+
+// An operation takes it. `shaped`: whether its shape, which costs, is told as well.
+template <bool shaped>
+inline void used(Self *self, uint64_t time, const c10::TensorImpl *impl, c10::StorageImpl *storage, void *where) {
+    uint32_t shape = shaped ? self->shape(impl) : 0;
+    if (storage->device_type() == c10::kCPU) {
+        auto &data = storage->_mutable_data_ptr_no_checks();
+        if (data.get_deleter() != &traced_delete && !c10::impl::cow::is_cow_data_ptr(data) && !is_known(self, storage))
+            meet(self, storage, where, self->shape(impl), self->stack);
+    }
+    tell(self, time, kUse, where, shape, self->stack, self->op, self->node != 0);
 }
 
 inline void taken(Self *self, uint64_t time, const at::Tensor &tensor) {
     c10::StorageImpl *storage = nullptr;
     void *where = address(tensor, storage);
     if (!where) return;
-    uint32_t shape = self->shape(tensor.unsafeGetTensorImpl());
-    if (storage->device_type() == c10::kCPU) {
-        auto &data = storage->_mutable_data_ptr_no_checks();
-        if (data.get_deleter() != &traced_delete && !c10::impl::cow::is_cow_data_ptr(data)) meet(self, storage, where, shape, self->stack);
-    }
-    tell(self, time, kUse, where, shape, self->stack, self->op, self->node != 0);
+    used<true>(self, time, tensor.unsafeGetTensorImpl(), storage, where);
     if (!self->node && step_before.load(std::memory_order_relaxed)) look_at_graph(tensor);
 }
+
+#include "torch_nodes.h"
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
     Self *self = here();
     if (!self) return nullptr;
     if (self->depth == 0) {
         const char *name = fn.name();
-        if (self->heard && self->heard != hearing.load(std::memory_order_relaxed)) self->node = self->heard = 0;
         if (is_node(self, name)) return nullptr;  // `on_end` knows it by the depth
-        if (!self->node) self->outside.store(true, std::memory_order_relaxed);
         self->op = self->node ? self->node : self->name(name);
         self->stack = stack_here(self, true);
         uint64_t time = ticks();
-        for (const auto &input : fn.inputs()) visit(input, [&](const at::Tensor &tensor) { taken(self, time, tensor); });
-        if (self->heard) self->inner.begin(name);
-    } else self->inner.count++;
+        bool reads = std::strcmp(name, "detach") != 0;
+        for (const auto &input : fn.inputs())
+            visit(input, [&](const at::Tensor &tensor) { reads ? taken(self, time, tensor) : tell_shape(self, tensor); });
+        self->deaf = stop_listening(self);
+    }
     self->depth++;
     return nullptr;
 }
@@ -274,17 +292,14 @@ void on_end(const at::RecordFunction &, at::ObserverContext *) {
     Self *self = here();
     if (!self) return;
     if (self->depth) {
-        if (--self->depth == 0) self->op = 0;
-        if (self->depth == 0 && self->inner.now) self->inner.end();
+        if (--self->depth == 0) {
+            self->op = 0;
+            if (self->deaf) self->deaf = false, listen_again(self);
+        }
     } else if (!self->nodes.empty()) {
         self->node = self->nodes.back();
         self->nodes.pop_back();
     }
-}
-
-const at::RecordFunctionCallback &operation_listener() {
-    static const auto made = at::RecordFunctionCallback(on_start, on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION});
-    return made;
 }
 
 // ---------------------------------------------------------------- reading

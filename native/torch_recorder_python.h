@@ -4,15 +4,15 @@
 Rows &held = *new Rows;
 Learnt &learnt = *new Learnt;
 
-PyObject *of_impl = nullptr;  // what gives the address of a tensor's TensorImpl
+at::CallbackHandle operations = at::INVALID_CALLBACK_HANDLE;
+
+#include "torch_steps.h"
 
 // start(stacks, the class of all tensors)
 PyObject *py_start(PyObject *, PyObject *args) {
     PyObject *stacks, *tensors;
     if (!PyArg_ParseTuple(args, "OO!", &stacks, &PyType_Type, &tensors)) return nullptr;
-    if (!of_impl) of_impl = PyObject_GetAttrString(tensors, "_cdata");
-    if (!of_impl) return nullptr;
-    if (!Py_IS_TYPE(of_impl, &PyGetSetDescr_Type)) return PyErr_Format(PyExc_TypeError, "torch's _cdata is %R", of_impl);
+    if (!know_tensors(tensors) || PyType_Ready(&Arguments) < 0) return nullptr;
     take_stack = reinterpret_cast<CaptureStack>(PyCapsule_GetPointer(stacks, kCaptureCapsule));
     if (!take_stack) return nullptr;
     earlier = Clock{};
@@ -32,19 +32,17 @@ PyObject *py_start(PyObject *, PyObject *args) {
     }
     if (before_delete) c10::SetCPUAllocator(&traced, 200);
     active = true;
-    operations = at::addGlobalCallback(operation_listener());
-    nodes = at::addGlobalCallback(at::RecordFunctionCallback(on_node).scopes({at::RecordScope::BACKWARD_FUNCTION}));
-    at::disableCallback(nodes);
+    operations = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+    find_listeners();
+    stand_in_for_torch(true);
     return PyBool_FromLong(before_delete != nullptr);
 }
 
 PyObject *py_stop(PyObject *, PyObject *) {
     if (active.exchange(false)) {
         end_whole();
-        no_hooks = false;
-        hear_operations();
+        stand_in_for_torch(false);
         at::removeCallback(operations);
-        at::removeCallback(nodes);
         if (before_delete) c10::SetCPUAllocator(before, 200);
     }
     Py_RETURN_NONE;
@@ -130,80 +128,8 @@ PyObject *py_kind(PyObject *, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-// begin_whole(name): what this thread does from now on is one operation.
-PyObject *py_begin_whole(PyObject *, PyObject *name) {
-    const char *text = PyUnicode_AsUTF8(name);
-    if (!text) return nullptr;
-    begin_whole(text);
-    Py_RETURN_NONE;
-}
-
-// end_whole(): it is over, whatever it took.
-PyObject *py_end_whole(PyObject *, PyObject *) {
-    end_whole();
-    Py_RETURN_NONE;
-}
-
-// The tensors among these things. They are held, for to ask one for its TensorImpl may run code of its class.
-struct Tensors {
-    std::vector<PyObject *> found;
-    ~Tensors() {
-        for (PyObject *each : found) Py_DECREF(each);
-    }
-    void add(PyObject *value) {
-        if (PyObject_TypeCheck(value, PyDescr_TYPE(of_impl))) found.push_back(Py_NewRef(value));
-    }
-    template <class With>
-    void each(With with) {
-        for (PyObject *tensor : found) {
-            PyObject *number = Py_TYPE(of_impl)->tp_descr_get(of_impl, tensor, reinterpret_cast<PyObject *>(Py_TYPE(tensor)));
-            auto *impl = number ? reinterpret_cast<c10::TensorImpl *>(PyLong_AsUnsignedLongLong(number)) : nullptr;
-            Py_XDECREF(number);
-            if (PyErr_Occurred()) PyErr_Clear();  // a class that does not tell: its step goes on
-            else with(impl);
-        }
-    }
-};
-
-// stepped(parameter groups, state, hooks): an optimizer's step is done. What its gradients lie on are gradients; if it was
-// one operation, that took all of these. How many things the state consists of. Whether anybody has hooks is noted.
-PyObject *py_stepped(PyObject *, PyObject *args) {
-    PyObject *groups, *state;
-    int hooks;
-    if (!PyArg_ParseTuple(args, "OOp", &groups, &state, &hooks)) return nullptr;
-    no_hooks = !hooks;
-    Tensors parameters, states;  // none where somebody's own optimizer has neither list nor dict
-    for (Py_ssize_t i = 0; PyList_Check(groups) && i < PyList_GET_SIZE(groups); i++) {
-        PyObject *group = PyList_GET_ITEM(groups, i);
-        PyObject *list = PyDict_Check(group) ? PyDict_GetItemString(group, "params") : nullptr;
-        for (Py_ssize_t k = 0; list && PyList_Check(list) && k < PyList_GET_SIZE(list); k++) parameters.add(PyList_GET_ITEM(list, k));
-    }
-    PyObject *values, *value;
-    Py_ssize_t size = 0;
-    for (Py_ssize_t outer = 0; PyDict_Check(state) && PyDict_Next(state, &outer, nullptr, &values);) {
-        if (!PyDict_Check(values)) continue;
-        size += PyDict_GET_SIZE(values);
-        for (Py_ssize_t inner = 0; PyDict_Next(values, &inner, nullptr, &value);) states.add(value);
-    }
-    Self *self = here();
-    uint64_t time = ticks();
-    bool whole = self->whole.on;
-    if (whole) tell_numbers(self);
-    auto take = [&](c10::TensorImpl *impl) {
-        taken(self, time, at::Tensor(c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim_copy(impl)));
-    };
-    parameters.each([&](c10::TensorImpl *impl) {
-        c10::StorageImpl *storage = nullptr;
-        const at::Tensor &gradient = impl->grad();
-        void *where = gradient.defined() ? address(gradient, storage) : nullptr;
-        if (where) tell(self, time, kKind, where, kGradient, 0, 0, 0);
-        if (whole) take(impl);
-        if (whole && gradient.defined()) taken(self, time, gradient);
-    });
-    if (whole) states.each(take);
-    end_whole();
-    return PyLong_FromSsize_t(size);
-}
+// direct(wanted): whether torch's own calls tell of nodes, if they can; whether they do. For a recorder that is at work.
+PyObject *py_direct(PyObject *, PyObject *wanted) { return PyBool_FromLong(stand_in_for_torch(active && wanted == Py_True)); }
 
 // seed(address of a TensorImpl): it was there before.
 PyObject *py_seed(PyObject *, PyObject *number) {
@@ -305,9 +231,9 @@ PyMethodDef methods[] = {
     {"scope", py_scope, METH_O, "scope(number): the scope that this thread is in"},
     {"cause", py_cause, METH_O, "cause(number): why this thread ends what it ends; the cause before"},
     {"kind", py_kind, METH_VARARGS, "kind(address, number): what the bytes there are"},
-    {"begin_whole", py_begin_whole, METH_O, "begin_whole(name): what this thread does from now on is one operation"},
-    {"end_whole", py_end_whole, METH_NOARGS, "end_whole(): it is over"},
-    {"stepped", py_stepped, METH_VARARGS, "stepped(parameter groups, state, hooks): an optimizer's step is done; the size of its state"},
+    {"direct", py_direct, METH_O, "direct(wanted): whether torch's own calls tell of autograd's nodes"},
+    {"begin_whole", py_begin_whole, METH_VARARGS, "begin_whole(name, arguments): what this thread does from now on is one operation"},
+    {"stepped", py_stepped, METH_VARARGS, "stepped(parameter groups, state): an optimizer's step is done; the size of its state"},
     {"seed", py_seed, METH_O, "seed(address of a TensorImpl): it was there before"},
     {"counts", py_counts, METH_NOARGS, "counts(): births, uses, ends, bytes alive on the host"},
     {"on_failure", py_on_failure, METH_O, "on_failure(function): called with the bytes of an allocation that fails"},

@@ -8,14 +8,17 @@ std::mutex &meeting = *new std::mutex;
 std::unordered_map<c10::StorageImpl *, Stranger> &strangers = *new std::unordered_map<c10::StorageImpl *, Stranger>;
 std::atomic<uint32_t> generation{1};  // changes when one is forgotten: its address may become another's
 
-void meet(Self *self, c10::StorageImpl *storage, void *where, uint32_t shape, uint32_t stack) {
-    if (self->generation != generation.load(std::memory_order_relaxed)) {
+// Whether this thread has met it lately; if not, it will have.
+inline bool is_known(Self *self, c10::StorageImpl *storage) {
+    if (C10_UNLIKELY(self->generation != generation.load(std::memory_order_relaxed))) {
         std::memset(self->strangers, 0, sizeof self->strangers);
         self->generation = generation.load(std::memory_order_relaxed);
     }
     auto &memo = self->strangers[(reinterpret_cast<uintptr_t>(storage) >> 4) * 0x9E3779B97F4A7C15ULL >> 54];
-    if (C10_LIKELY(memo == storage)) return;
-    memo = storage;
+    return memo == storage || (memo = storage, false);
+}
+
+void meet(Self *self, c10::StorageImpl *storage, void *where, uint32_t shape, uint32_t stack) {
     {
         std::lock_guard<std::mutex> lock(meeting);
         auto copy = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);

@@ -23,10 +23,10 @@ void tell_numbers(Self *self) {
     for (Number &number : self->numbers) tell_number(self, number), number.where = nullptr;
 }
 
-void begin_whole(const char *name) {
+void begin_whole(const char *name, const void *arguments) {
     Self *self = here();
     if (!self || self->whole.on || !at::isRecordFunctionEnabled()) return;
-    self->whole = {true, self->depth, self->op, self->stack};
+    self->whole = {true, self->depth, self->op, self->stack, arguments};
     self->stack = stack_here(self, true);
     self->op = self->name(name);
     self->depth++;

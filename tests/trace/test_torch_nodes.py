@@ -1,8 +1,9 @@
-"""What is told of autograd's nodes is the same whether its engine gives word of them or they do themselves."""
+"""What is told of autograd's nodes is the same whether its engine gives word of them or its own calls are seen."""
 
 import gc
 import threading
 from collections import Counter
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import torch
@@ -11,7 +12,6 @@ from torch.utils import checkpoint
 import tenure
 from tenure import native
 from tenure.frameworks.recording import torch as recording
-from tenure.frameworks.recording.torch_steps import OwnHooks
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +20,17 @@ def _native():
         pytest.skip(f"the native recorder is not there: {native.reason('tenure_torch_recorder')}")
 
 
-@pytest.fixture
-def quick(monkeypatch):
-    """As in a program that has no hooks, whatever other tests have registered."""
-    monkeypatch.setattr(OwnHooks, "are_all", classmethod(lambda cls: True))
+@pytest.fixture(params=[True, False], ids=["seen", "told"])
+def traced(request):
+    """A trace with the engine's calls seen, or without that."""
+
+    @contextmanager
+    def trace(folder):
+        with tenure.trace(folder):
+            assert recording.core().direct(request.param) is request.param
+            yield
+
+    return trace
 
 
 class Net(torch.nn.Module):
@@ -62,11 +69,12 @@ def several(again, *batch):
     return net, torch.optim.AdamW(net.parameters(), lr=0.01), torch.randn(*batch, 32, requires_grad=True)
 
 
-def trained(folder, again, steps=5):
+def trained(folder, again, direct, steps=5):
     net, optimizer, x = several(again, 8)
     gc.collect()  # else it comes when it will
     gc.disable()
     with tenure.trace(folder):
+        assert recording.core().direct(direct) is direct
         for _ in range(steps):
             loss = net(x)
             loss.backward()
@@ -88,23 +96,15 @@ def lives(trace):
 
 
 @pytest.mark.parametrize("again", [plainly, computed_again, inside_backward])
-def test_the_same_lives_either_way(tmp_path, monkeypatch, again):
-    told = {}
-    for are_all in (False, True):
-        with monkeypatch.context() as patch:
-            patch.setattr(OwnHooks, "are_all", classmethod(lambda cls, answer=are_all: answer))
-            told[are_all] = lives(trained(tmp_path / str(are_all), again))
+def test_the_same_lives_either_way(tmp_path, again):
+    told = {direct: lives(trained(tmp_path / str(direct), again, direct)) for direct in (False, True)}
     assert any("Backward" in (life[0] or "") for life in told[True])
     assert told[True] == told[False]
 
 
-@pytest.mark.parametrize("deceived", [False, True])
-def test_with_hooks_the_engine_is_heard(tmp_path, monkeypatch, deceived):
-    """A tensor's hook runs before its node gives word; that this is so is seen by who believes that there is none."""
-    if deceived:
-        monkeypatch.setattr(OwnHooks, "are_all", classmethod(lambda cls: True))
+def test_what_hooks_do_is_told(tmp_path, traced):
     weight, optimizer = one_weight()
-    with tenure.trace(tmp_path / "trace"):
+    with traced(tmp_path / "trace"):
         for _ in range(4):
             y = (weight * 3).tanh()
             y.register_hook(lambda gradient: gradient * 2)
@@ -113,11 +113,44 @@ def test_with_hooks_the_engine_is_heard(tmp_path, monkeypatch, deceived):
             optimizer.zero_grad()
     query = "select distinct last_site as site from events where last_site is not null and step > 1"
     sites = [row["site"] for row in tenure.load(tmp_path / "trace").sql(query).to_pylist()]
-    assert any("<lambda>" in site for site in sites) is not deceived
+    assert any("<lambda>" in site for site in sites)
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_backward_that_fails_is_over(tmp_path):
+def test_a_gradient_has_its_shape_though_nothing_reads_it(tmp_path, traced):
+    weight, _ = one_weight()
+    with traced(tmp_path / "trace"):
+        (weight * 3).sum().backward()
+        bare = torch.nn.Parameter(torch.ones(7, 5))
+        bare.sum().backward()  # its gradient is one number, repeated: a copy is made
+    query = "select op, shape, uses from buffers where op like '%Backward0' or op like '%AccumulateGrad'"
+    rows = [tuple(row.values()) for row in tenure.load(tmp_path / "trace").sql(query).to_pylist()]
+    assert ("MulBackward0", "[40, 40]", 0) in rows
+    assert [row[1] for row in rows if row[0] == "torch::autograd::AccumulateGrad"] == ["[7, 5]"]
+
+
+def test_nodes_of_the_users_go_by_their_own_names(tmp_path, traced):
+    def made(name):
+        def forward(ctx, x):
+            return x * 2
+
+        def backward(ctx, gradient):
+            return gradient * 2
+
+        return type(
+            name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        )
+
+    weight, _ = one_weight()
+    with traced(tmp_path / "trace"):
+        for name in ("First", "Second", "First"):
+            made(name).apply(weight).sum().backward()
+            weight.grad = None
+    query = "select op, count(*) as many from buffers where bytes > 16 and op similar to '(First|Second)Backward' group by op order by op"
+    rows = [tuple(row.values()) for row in tenure.load(tmp_path / "trace").sql(query).to_pylist()]
+    assert rows == [("FirstBackward", 2), ("SecondBackward", 1)]
+
+
+def test_a_backward_that_fails_is_over(tmp_path, traced):
     class Fails(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -128,7 +161,7 @@ def test_a_backward_that_fails_is_over(tmp_path):
             raise RuntimeError("on purpose")
 
     weight, optimizer = one_weight()
-    with tenure.trace(tmp_path / "trace"):
+    with traced(tmp_path / "trace"):
         for _ in range(3):
             (weight * 3).sum().backward()
             optimizer.step()
@@ -143,9 +176,7 @@ def test_a_backward_that_fails_is_over(tmp_path):
     assert (row["op"], row["last_op"]) == ("aten::full", "aten::mul_")
 
 
-@pytest.mark.usefixtures("quick")
-def test_what_another_thread_does_meanwhile_is_told(tmp_path):
-    """A thread that has done something before makes the engine give word again, as it always did."""
+def test_what_another_thread_does_meanwhile_is_told(tmp_path, traced):
     begun, done = threading.Event(), threading.Event()
 
     class Waits(torch.autograd.Function):
@@ -168,7 +199,7 @@ def test_what_another_thread_does_meanwhile_is_told(tmp_path):
 
     ready = threading.Event()
     weight, optimizer = one_weight()
-    with tenure.trace(tmp_path / "trace"):
+    with traced(tmp_path / "trace"):
         for _ in range(3):
             (weight * 3).sum().backward()
             optimizer.step()
@@ -182,7 +213,6 @@ def test_what_another_thread_does_meanwhile_is_told(tmp_path):
     assert [(row["op"], row["last_op"]) for row in rows] == [("aten::full", "aten::mul_")]
 
 
-@pytest.mark.usefixtures("quick")
 def test_stopping_in_the_middle_leaves_torch_as_it_was(tmp_path):
     weight, optimizer = one_weight()
     recording_now = tenure.trace(tmp_path / "trace")
@@ -229,7 +259,7 @@ def heard_by_a_profiler(folder=None):
             step()
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
             net(x).backward()
-        return Counter(event.name for event in profiler.events() if event.name.startswith("aten::"))
+        return Counter(event.name for event in profiler.events())
 
     if folder is None:
         return watched()
@@ -237,8 +267,39 @@ def heard_by_a_profiler(folder=None):
         return watched()
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_profiler_hears_what_is_inside_of_operations(tmp_path):
     heard = heard_by_a_profiler()
     assert heard["aten::as_strided"] > 5
+    assert heard["autograd::engine::evaluate_function: AddmmBackward0"] == 3
+    assert heard["detach"] > 5
     assert heard_by_a_profiler(tmp_path / "trace") == heard
+
+
+def test_a_profiler_inside_of_a_node_hears_all_of_it(tmp_path):
+    def heard(trace):
+        weight, _ = one_weight()
+        found = []
+
+        class Profiled(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, gradient):
+                with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+                    made = gradient.tanh().t().reshape(-1).view(40, 40)
+                    with torch.enable_grad():
+                        (weight.detach().requires_grad_() * 3).sum().backward()
+                found.append(Counter(event.name for event in profiler.events()))
+                return made
+
+        with trace():
+            (weight * 3).sum().backward()
+            Profiled.apply(weight.exp()).sum().backward()
+        return found
+
+    expected = heard(nullcontext)
+    assert expected[0]["aten::tanh"] == 1
+    assert expected[0]["autograd::engine::evaluate_function: MulBackward0"] == 1
+    assert heard(lambda: tenure.trace(tmp_path / "trace")) == expected

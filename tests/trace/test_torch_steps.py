@@ -72,7 +72,7 @@ def test_it_uses_parameters_gradients_and_state(tmp_path):
 def test_what_is_alive_stays_exact(tmp_path):
     whole = trained(tmp_path / "whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tenure.frameworks.recording.torch_steps.Whole._FULL", 10**9)
+        patch.setattr("tenure.frameworks.recording.torch_steps.Steps._FULL", 10**9)
         full = trained(tmp_path / "full")
     assert "AdamW.step" not in ops(full, 4)
     assert whole.peak().bytes == full.peak().bytes

@@ -15,7 +15,6 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from tenure import heap, stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
-from tenure.frameworks.recording.torch_steps import OwnHooks
 from tenure.frameworks.torch import autograd
 from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
 from tenure.model import size
@@ -36,7 +35,7 @@ class Torch:
     def __init__(self, source: Any) -> None:
         self._source = source
         self._begun: list[int] = []  # autograd's sequence number at the beginning of each of the last steps
-        self._hook = OwnHooks.register(register_optimizer_step_post_hook, self._stepped)
+        self._hook = register_optimizer_step_post_hook(self._stepped)
         self._files = _open_files()
         self._tell: Callable[[str, int | None], None] | None = None
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
+from torch.autograd import _profiler_enabled as profiler_enabled
+from torch.compiler import is_compiling
 from torch.optim import optimizer as optimizers
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.hooks import RemovableHandle
@@ -17,124 +18,85 @@ from tenure.frameworks.base import Sink
 PARAMETER, GRADIENT, STATE = 1, 2, 3  # as the native recorder numbers kinds
 
 
-class OwnHooks:
-    """Hooks of ours, and whether there have ever been any of others': those may be a tensor's, which run in backward."""
+class _Known:
+    """What is known of one optimizer."""
 
-    _ours = 0
-
-    @classmethod
-    def register(cls, register: Callable[[Any], Any], hook: Any) -> Any:
-        """The handle of a hook of ours."""
-        before = RemovableHandle.next_id
-        handle = register(hook)
-        cls._ours += RemovableHandle.next_id - before
-        return handle
-
-    @classmethod
-    def are_all(cls) -> bool:
-        """Whether nobody else has any."""
-        return bool(RemovableHandle.next_id == cls._ours)
+    def __init__(self, optimizer: Any, forget: Callable[[Any], object]) -> None:
+        self.ref = weakref.ref(optimizer, forget)
+        self.name = f"{type(optimizer).__name__}.step"
+        self.of_torch = type(optimizer).__module__.startswith("torch.optim.")
+        self.steps = 0
+        self.alone_at = -1  # how many hooks there had ever been when none of others' was found
+        self.size: int | None = None  # of its state
 
 
-class Whole:
-    """An optimizer's step as one operation, from its third on.
-
-    It is half of all operations of a small model, always the same ones, on nothing but parameters, gradients and state.
-    Its first two steps are told in full, which make the state. From then on it is one use of each of these, with the
-    memory that it needs for itself. Where somebody else may be at work inside (a closure, a hook, an optimizer that is
-    not torch's own, the profiler) everything is told, always.
-    """
-
-    _FULL = 2  # steps
-
-    def __init__(self, core: Any) -> None:
-        self._core = core
-        self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._hook = OwnHooks.register(register_optimizer_step_pre_hook, self._before)
-
-    def stop(self) -> None:
-        """Take the hook out again."""
-        self._hook.remove()
-
-    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return None
-        count = self._counts[optimizer] = self._counts.get(optimizer, 0) + 1
-        if count <= self._FULL or not _is_alone(optimizer, args, kwargs):
-            return None
-        self._core.begin_whole(f"{type(optimizer).__name__}.step")
-        return _Arguments(args, self._core), kwargs
-
-
-class _Arguments(tuple[Any, ...]):  # noqa: SLOT001 - a tuple with attributes
-    """The arguments of a step, which end with its frame: so also a step that fails is over for the recorder."""
-
-    _thread: int
-    _core: Any
-
-    def __new__(cls, values: Any, core: Any) -> _Arguments:
-        made = super().__new__(cls, values)
-        made._core = core
-        made._thread = threading.get_ident()
-        return made
-
-    def __del__(self) -> None:
-        if threading.get_ident() == self._thread:
-            self._core.end_whole()
-
-
-def _is_alone(optimizer: Any, args: Any, kwargs: Any) -> bool:
-    """Whether only torch's own code runs inside of the step."""
-    hooks = (
-        *optimizers._global_optimizer_pre_hooks.values(),
-        *optimizers._global_optimizer_post_hooks.values(),
-        *optimizer._optimizer_step_pre_hooks.values(),
-        *optimizer._optimizer_step_post_hooks.values(),
-    )
-    return (
-        len(args) == 1
-        and not kwargs
-        and type(optimizer).__module__.startswith("torch.optim.")
-        and all((getattr(hook, "__module__", None) or "").startswith("tenure.") for hook in hooks)
-        and not torch.autograd._profiler_enabled()
-    )
+def _has_only_our_hooks(optimizer: Any) -> bool:
+    everybodys = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
+    own = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
+    hooks = (hook for some in (*everybodys, *own) for hook in some.values())
+    return all((getattr(hook, "__module__", None) or "").startswith("tenure.") for hook in hooks)
 
 
 class Steps:
     """Counts a step each time the first optimizer steps again, so that several of them make one step together.
 
     `mark(address, kind)` is told what lies at an address: once for each optimizer's parameters, again when its state has
-    grown, and gradients at every step. With the native recorder those go all at once, and steps as a whole.
+    grown, and gradients at every step.
+
+    With the native recorder those go all at once, and a step of torch's own optimizers is one operation from the third on.
+    It is half of all operations of a small model, always the same ones, on nothing but parameters, gradients and state.
+    The first two are told in full, which make the state. From then on it is one use of each of these, with the memory
+    that it needs for itself. Where somebody else may be at work inside everything is told, always.
     """
+
+    _FULL = 2  # steps
 
     def __init__(self, sink: Sink, mark: Callable[[int, int], object], core: Any = None) -> None:
         self.sink = sink
         self._mark = mark
         self._core = core
-        self._whole = None if core is None else Whole(core)
+        self._known: dict[int, _Known] = {}  # by address: a lookup at every step costs the user's program
         self._first: weakref.ref[Any] | None = None
-        self._seen: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-        self._hook = OwnHooks.register(register_optimizer_step_post_hook, self._after)
+        self._hooks = [register_optimizer_step_post_hook(self._after)]
+        if core is not None:
+            self._hooks.append(register_optimizer_step_pre_hook(self._before))
 
     def stop(self) -> None:
-        """Take the hook out again."""
-        self._hook.remove()
-        if self._whole is not None:
-            self._whole.stop()
+        """Take the hooks out again."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _meet(self, optimizer: Any) -> _Known:
+        number = id(optimizer)
+        known = self._known[number] = _Known(optimizer, lambda _: self._known.pop(number, None))
+        return known
+
+    def _before(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        if is_compiling():
+            return None
+        known = self._known.get(id(optimizer)) or self._meet(optimizer)
+        known.steps += 1
+        if known.alone_at != RemovableHandle.next_id:
+            if known.steps <= self._FULL or not known.of_torch or not _has_only_our_hooks(optimizer):
+                return None
+            known.alone_at = RemovableHandle.next_id
+        if len(args) != 1 or kwargs or profiler_enabled():  # a closure runs inside, and a profiler wants to hear
+            return None
+        return self._core.begin_whole(known.name, args), kwargs
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if self._core is not None:
-            size = self._core.stepped(optimizer.param_groups, optimizer.state, not OwnHooks.are_all())
+            size = self._core.stepped(optimizer.param_groups, optimizer.state)
         else:
             size = sum(map(len, optimizer.state.values()))
             parameters = (each for group in optimizer.param_groups for each in group["params"])
             self._mark_all((each.grad for each in parameters), GRADIENT)
-        known = self._seen.get(optimizer)
-        if known != size:
-            self._seen[optimizer] = size
-            self._tell(optimizer, with_parameters=known is None)
+        known = self._known.get(id(optimizer)) or self._meet(optimizer)
+        if known.size != size:
+            self._tell(optimizer, with_parameters=known.size is None)
+            known.size = size
         if self._first is None or self._first() is None:
-            self._first = weakref.ref(optimizer)
+            self._first = known.ref
         if self._first() is optimizer:
             self.sink.step()
 
