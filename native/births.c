@@ -139,7 +139,9 @@ static PyObject *resolve(PyObject *without) {
     return region == Py_None ? NULL : region;
 }
 
-/* Forget the dead when the list has doubled, so a long scope stays as small as what lives in it. */
+/* Forget the dead when the list has doubled, so a long scope stays as small as what lives in it. Often, so that their
+ * records lie in memory that the processor still has at hand. */
+#define LEAST 48
 static void compact(PyObject *births, PyObject *region) {
     Py_ssize_t kept = 0, count = PyList_GET_SIZE(births);
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -154,10 +156,21 @@ static void compact(PyObject *births, PyObject *region) {
         }
         kept++;
     }
-    PyObject *limit = PyLong_FromSsize_t(kept * 2 > 256 ? kept * 2 : 256);
+    PyObject *limit = PyLong_FromSsize_t(kept * 2 > LEAST ? kept * 2 : LEAST);
     if (!limit || PyList_SetSlice(births, kept, count, NULL) < 0 || PyObject_SetAttrString(region, SLOTS[LIMIT], limit) < 0)
         PyErr_Clear();
     Py_XDECREF(limit);
+}
+
+/* The offsets of instructions as objects: most births come from the first few thousand of their function. */
+#define OFFSETS 4096
+static PyObject *numbers[OFFSETS];
+
+static PyObject *number_of(int offset) {
+    if (offset < 0 || offset >= OFFSETS) return PyLong_FromLong(offset);
+    if (!numbers[offset]) numbers[offset] = PyLong_FromLong(offset);
+    Py_XINCREF(numbers[offset]);
+    return numbers[offset];
 }
 
 static void record(PyObject *region, PyObject *handle) {
@@ -175,7 +188,7 @@ static void record(PyObject *region, PyObject *handle) {
         break;
     }
     PyObject *ref = PyWeakref_NewRef(handle, NULL);
-    PyObject *offset = PyLong_FromLong(lasti);
+    PyObject *offset = number_of(lasti);
     PyObject *entry = ref && offset ? PyTuple_Pack(3, ref, code ? (PyObject *)code : Py_None, offset) : NULL;
     if (entry && PyList_Append(births, entry) == 0) {
         PyObject *limit = slot(region, LIMIT);
@@ -264,11 +277,61 @@ static PyObject *py_current(PyObject *self, PyObject *without) {
     return region;
 }
 
+/* Borrowed: the handle of a record, or NULL if it is gone. */
+static PyObject *handle_of(PyObject *record) {
+    PyObject *ref = PyTuple_Check(record) && PyTuple_GET_SIZE(record) ? PyTuple_GET_ITEM(record, 0) : NULL;
+    PyObject *handle = ref && PyWeakref_Check(ref) ? PyWeakref_GET_OBJECT(ref) : Py_None;
+    return handle == Py_None ? NULL : handle;
+}
+
+static int add_to(PyObject *groups, PyObject *handle) {
+    PyObject *kind = (PyObject *)Py_TYPE(handle), *members = PyDict_GetItemWithError(groups, kind);
+    if (members) return PyList_Append(members, handle);
+    if (PyErr_Occurred() || !(members = PyList_New(0))) return -1;
+    int failed = PyDict_SetItem(groups, kind, members) < 0 || PyList_Append(members, handle) < 0;
+    Py_DECREF(members);
+    return failed ? -1 : 0;
+}
+
+static int add_address(PyObject *addresses, PyObject *handle) {
+    PyObject *number = PyLong_FromVoidPtr(handle);
+    int failed = !number || PySet_Add(addresses, number) < 0;
+    Py_XDECREF(number);
+    return failed ? -1 : 0;
+}
+
+/* survivors(births): what lives of these records, by class, in the order of births; and the ids of those that were adopted.
+ * Each handle is in one list, once, and nothing else here refers to it: whoever asks counts references. */
+static PyObject *py_survivors(PyObject *self, PyObject *births) {
+    if (!PyList_Check(births)) return PyErr_Format(PyExc_TypeError, "survivors() takes a list of records");
+    size_t size = 16;
+    while (size < (size_t)PyList_GET_SIZE(births) * 2) size *= 2;
+    PyObject **seen = PyMem_Calloc(size, sizeof(PyObject *)), *groups = PyDict_New(), *adopted = PySet_New(NULL);
+    int failed = !seen || !groups || !adopted;
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(births); i++) {
+        PyObject *record = PyList_GET_ITEM(births, i), *handle = handle_of(record);
+        if (!handle) continue;
+        if (PyTuple_GET_SIZE(record) > 3 && (failed = add_address(adopted, handle) < 0)) break;
+        size_t at = ((size_t)handle >> 4) * 0x9E3779B97F4A7C15ULL >> 20 & (size - 1);
+        while (seen[at] && seen[at] != handle) at = (at + 1) & (size - 1);
+        if (seen[at]) continue;
+        seen[at] = handle;
+        failed = add_to(groups, handle) < 0;
+    }
+    if (!seen) PyErr_NoMemory();
+    PyMem_Free(seen);
+    PyObject *both = failed ? NULL : PyTuple_Pack(2, groups, adopted);
+    Py_XDECREF(groups);
+    Py_XDECREF(adopted);
+    return both;
+}
+
 static PyMethodDef methods[] = {
     {"setup", py_setup, METH_VARARGS, "setup(var, generators, prefixes, compilers, region class)"},
     {"watch", py_watch, METH_O, "watch(type): report births of this class"},
     {"unwatch", py_unwatch, METH_NOARGS, "unwatch(): give every class its own allocator back"},
     {"current", py_current, METH_O, "current(without): the region that owns the running code"},
+    {"survivors", py_survivors, METH_O, "survivors(births): what lives of these records, by class, and the ids of the adopted"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -80,6 +80,14 @@ def current(without: Region | None, /) -> Region | None:
     return region
 
 
+def survivors(births: list[Any], /) -> tuple[dict[type, list[Any]], set[int]]:
+    """What lives of these records, by class, in the order of births, each handle once; and the ids of the adopted."""
+    groups: dict[type, list[Any]] = {}
+    for handle in {id(handle): handle for handle in (record[0]() for record in births) if handle is not None}.values():
+        groups.setdefault(type(handle), []).append(handle)
+    return groups, {id(record[0]()) for record in births if len(record) > 3}
+
+
 def _suspended(region: Region) -> bool:
     if region.agen is not None:
         return not region.agen.ag_running
@@ -152,7 +160,7 @@ def _record(region: Region, ref: Any) -> None:
     births.append((ref, code, lasti))
     if len(births) > region.limit:
         births[:] = [entry for entry in births if entry[0]() is not None]
-        region.limit = max(256, 2 * len(births))
+        region.limit = max(48, 2 * len(births))
 
 
 _generic = _ALLOC(("PyType_GenericAlloc", ctypes.pythonapi))

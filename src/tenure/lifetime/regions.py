@@ -40,7 +40,7 @@ class Region:
         self.outer = outer
         self.check: Callable[[], type[BaseException] | None] | None = None
         self.births: list[Record] | None = []
-        self.limit = 256
+        self.limit = 48  # of records, before the dead are forgotten
         self.frame: FrameType | None = None
         self.agen: AsyncGeneratorType[Any, Any] | None = None
         # Records that went to another region. They are not taken out of `births`, which the hook changes at any time.
@@ -87,6 +87,9 @@ class Hook(Protocol):
 
     def current(self, without: Region | None, /) -> Region | None:
         """The region that owns the running code, `without` passed over."""
+
+    def survivors(self, births: list[Record], /) -> tuple[dict[type, list[Any]], set[int]]:
+        """What lives of these records, by class, in the order of births, each once; and the ids of the adopted."""
 
 
 _var: contextvars.ContextVar[Region | None] = contextvars.ContextVar("tenure_region", default=None)

@@ -8,7 +8,7 @@ import inspect
 import sys
 import weakref
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from tenure import frameworks, sites
@@ -30,7 +30,7 @@ class Scope:
         self.name = name or ""
         self.cap = cap
         self._region: Region | None = None
-        self._entered: Site | None = None
+        self._entered: tuple[CodeType | None, int] = (None, -1)
         self._report: Callable[[], Remains] | None = None
         self._remains: Remains | None = None
 
@@ -39,12 +39,13 @@ class Scope:
     def __enter__(self) -> Self:
         if self._region is not None:
             raise ScopeError(
-                f"scope {self.name!r} was entered already (at {self._entered}); a scope is for one use: "
+                f"scope {self.name!r} was entered already (at {sites.at(*self._entered)}); a scope is for one use: "
                 "write `with tenure.scope(...)` anew each time, or use it as a decorator"
             )
-        self._entered = sites.here()
+        self._entered = sites.mark()
         if not self.name:
-            self.name = self._entered.short if self._entered else "scope"
+            entered = sites.at(*self._entered)
+            self.name = entered.short if entered else "scope"
         self._region = Region(self.name, regions.current())
         if self.cap is not None:
             self._region.check = functools.partial(self._check_cap, Budget(self._region, self.cap))
@@ -321,8 +322,7 @@ def end(births: list[Record], name: str, cause: str, where: Callable[[], Site | 
 
     The result, called, reports on them. `name` is the scope's or the session's that owned them.
     """
-    groups = _survivors(births)
-    adopted = {id(record[0]()) for record in births if len(record) > 3}
+    groups, adopted = regions.hook().survivors(births)
     doomed: list[Any] = []
     for kind in list(groups):
         members = groups.pop(kind)
@@ -364,17 +364,6 @@ def _is_inside(inner: Region, outer: Region) -> bool:
     while region is not None and region is not outer:
         region = region.outer
     return region is not None
-
-
-def _survivors(births: list[Record]) -> dict[type, list[Any]]:
-    """What lives of a scope's births, by class. Each handle is put into one list only: exemptions count references."""
-    handles = [handle for handle in [record[0]() for record in births] if handle is not None]
-    if len(set(map(id, handles))) < len(handles):
-        handles = list({id(handle): handle for handle in handles}.values())
-    kinds = dict.fromkeys(map(type, handles))  # in the order of births, as reports tell them
-    if len(kinds) == 1:
-        return dict.fromkeys(kinds, handles)
-    return {kind: [handle for handle in handles if type(handle) is kind] for kind in kinds}
 
 
 def _owner_frame() -> FrameType | None:

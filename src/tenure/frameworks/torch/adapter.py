@@ -20,7 +20,7 @@ from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal, unseal
 from tenure.model import State, TensorInfo
 
 F = TypeVar("F", bound=Callable[..., Any])
-_INTERNAL: dict[int, type] = {}  # torch's own classes of tensors, as far as they were met
+_INTERNAL: list[type] = []  # torch's own classes of tensors, when there were no others
 _SPARSE_PARTS = {
     torch.sparse_coo: ("_indices", "_values"),
     torch.sparse_csr: ("crow_indices", "col_indices", "values"),
@@ -165,14 +165,13 @@ class Torch:
 
     def births(self) -> Iterable[type]:
         """Plain tensors and the user's own subclasses; parameters and torch's internal classes are not claimed."""
-        yield torch.Tensor
-        for kind in torch.Tensor.__subclasses__():
-            if id(kind) in _INTERNAL:
-                continue
-            if kind is EndedTensor or kind.__module__.split(".")[0] == "torch":
-                _INTERNAL[id(kind)] = kind
-            else:
-                yield from heap.family(kind)
+        kinds = torch.Tensor.__subclasses__()
+        if kinds == _INTERNAL:  # as mostly: a scope asks each time
+            return [torch.Tensor]
+        users = [kind for kind in kinds if kind is not EndedTensor and kind.__module__.split(".")[0] != "torch"]
+        if not users:
+            _INTERNAL[:] = kinds
+        return [torch.Tensor, *(each for kind in users for each in heap.family(kind))]
 
     def exempt(self, tensors: list[torch.Tensor]) -> set[int]:
         """Buffers of modules, optimizer state, and what only native code leads to."""

@@ -43,7 +43,7 @@ def kept_by_native(tensors: list[torch.Tensor]) -> list[bool]:
     if counter is None or not _native_keeps_handles():
         return [False] * len(tensors)
     with torch._C.DisableTorchFunctionSubclass():
-        return [counter(tensor) > 1 for tensor in tensors]
+        return [users > 1 for users in map(counter, tensors)]
 
 
 @cache

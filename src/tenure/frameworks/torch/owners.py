@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +27,9 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
     """
     kept = kept_by_native(tensors)
     # What is held by nothing else needs no look at the frames, which is most of the work.
-    more = [count - keeps for count, keeps in zip(references.counts(tensors), kept, strict=True)]
+    more = list(map(operator.sub, references.counts(tensors), kept))
+    if not any(more):
+        return {id(tensor) for tensor, keeps in zip(tensors, kept, strict=True) if keeps}
     native = {id(tensors[at]) for at, count in enumerate(more) if not count and kept[at]}
     suspects: set[int] = set()
     held = [at for at, count in enumerate(more) if count]
