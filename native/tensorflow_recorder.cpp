@@ -292,6 +292,36 @@ PyObject *py_born(PyObject *, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+// (whether it returned, what, what it was given), as `around` calls it.
+PyObject *was_converted(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    if (active && count == 3 && args[0] == Py_True && args[1] != args[2]) {
+        bool is_input = PyType_IsSubtype(Py_TYPE(args[2]), reinterpret_cast<PyTypeObject *>(PyTuple_GET_ITEM(self, 0)));
+        auto kind = static_cast<int32_t>(PyLong_AsLong(PyTuple_GET_ITEM(self, is_input ? 1 : 2)));
+        born(args[1], 0, capture(0), kind, nullptr);
+    }
+    Py_RETURN_NONE;
+}
+
+PyObject *was_made(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    PyObject *handle = active && count == 3 && args[0] == Py_True ? PyObject_GetAttr(args[2], s_handle) : nullptr;
+    bool known = handle && Py_TYPE(handle) == array_type && life_of(handle);
+    Py_XDECREF(handle);
+    PyErr_Clear();
+    return known ? Py_NewRef(Py_None) : PyObject_Vectorcall(self, args, static_cast<size_t>(count), nullptr);
+}
+
+PyMethodDef after_conversion = {"converted", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(was_converted)), METH_FASTCALL, nullptr};
+PyMethodDef after_making = {"made", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(was_made)), METH_FASTCALL, nullptr};
+
+PyObject *py_after_conversion(PyObject *, PyObject *args) {
+    PyObject *type;
+    int of_it, of_others;
+    if (!PyArg_ParseTuple(args, "O!ii", &PyType_Type, &type, &of_it, &of_others)) return nullptr;
+    return PyCFunction_New(&after_conversion, args);
+}
+
+PyObject *py_after_making(PyObject *, PyObject *call) { return PyCFunction_New(&after_making, call); }
+
 PyObject *py_variable(PyObject *, PyObject *args) {
     PyObject *handle;
     int op, kind, what;
@@ -328,6 +358,8 @@ PyMethodDef methods[] = {
     {"around", py_around, METH_VARARGS, "around(original, before, after): what to call instead of it, with these beside it"},
     {"flag", py_flag, METH_VARARGS, "flag(operation, passes, ticks): it passes its input's buffer on; tell when it is done"},
     {"born", py_born, METH_VARARGS, "born(tensor, kind, there=False): it was made, or was there before"},
+    {"after_conversion", py_after_conversion, METH_VARARGS, "after_conversion(class, kind of what is made of it, of others): for `around`; what was made is born"},
+    {"after_making", py_after_making, METH_O, "after_making(call): for `around`; called for a variable that has a handle of its own"},
     {"variable", py_variable, METH_VARARGS, "variable(handle, operation, kind, what, bytes): it was made"},
     {"is_a", py_is_a, METH_VARARGS, "is_a(tensor, kind): it was found out to be of this kind"},
     TENURE_ARRAY_METHODS,

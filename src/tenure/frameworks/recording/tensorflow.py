@@ -56,7 +56,7 @@ class Native(Arrays):
 
     def __init__(self, core: Any) -> None:
         super().__init__(core, KINDS)
-        self._hooks = Hooks(self, core.around)
+        self._hooks = Hooks(self, core.around, core)
         self._steps: set[str] = set()  # functions that apply gradients
 
     def start(self, sink: Sink) -> None:

@@ -142,11 +142,15 @@ def around(original: Callable[..., Any], before: Before | None, after: After | N
 
 
 class Hooks:
-    """They are in place from `start` to `stop`. `around` is how they stand beside what TensorFlow calls."""
+    """They are in place from `start` to `stop`. `around` is how they stand beside what TensorFlow calls.
 
-    def __init__(self, teller: Teller, around: Callable[..., Any]) -> None:
+    The native part, where there is one, does itself what recurs many times a step.
+    """
+
+    def __init__(self, teller: Teller, around: Callable[..., Any], core: Any = None) -> None:
         self._teller = teller
         self._around = around
+        self._core = core
         self._on = False
         self._patches: list[tuple[Any, str, Any, Any]] = []
         self.clear()
@@ -159,9 +163,14 @@ class Hooks:
     def start(self) -> None:
         """Put them in."""
         self._on = True
-        self._beside(constant_op, "convert_to_eager_tensor", None, self._converted)
-        self._beside(BaseResourceVariable, "__init__", None, self._initialized)
-        self._beside(backprop.GradientTape, "gradient", None, self._differentiated)
+        converted, initialized = self._safely(self._converted), self._safely(self._initialized)
+        if self._core is not None:
+            input_, constant = (KINDS.index(kind) + 1 for kind in ("input", "constant"))
+            converted = self._core.after_conversion(numpy.ndarray, input_, constant)
+            initialized = self._core.after_making(initialized)
+        self._beside(constant_op, "convert_to_eager_tensor", None, converted)
+        self._beside(BaseResourceVariable, "__init__", None, initialized)
+        self._beside(backprop.GradientTape, "gradient", None, self._safely(self._differentiated))
         imports.when_imported("keras", self._watch_keras)
 
     def _watch_keras(self, name: str) -> None:
@@ -171,15 +180,16 @@ class Hooks:
 
         if not self._on:
             return
-        self._beside(TensorFlowTrainer, "fit", self._enter("loop"), self._leave("loop"))
-        self._beside(TensorFlowTrainer, "train_on_batch", self._enter("loop"), self._trained)
-        self._beside(CallbackList, "on_train_batch_end", None, self._ended_batch)
-        self._beside(BaseOptimizer, "apply", self._enter("optimizer"), self._applied)
+        safely = self._safely
+        self._beside(TensorFlowTrainer, "fit", self._enter("loop"), safely(self._leave("loop")))
+        self._beside(TensorFlowTrainer, "train_on_batch", self._enter("loop"), safely(self._trained))
+        self._beside(CallbackList, "on_train_batch_end", None, safely(self._ended_batch))
+        self._beside(BaseOptimizer, "apply", self._enter("optimizer"), safely(self._applied))
         for adding in ("add_variable_from_reference", "add_variable"):
-            self._beside(BaseOptimizer, adding, self._enter("state"), self._leave("state"))
+            self._beside(BaseOptimizer, adding, self._enter("state"), safely(self._leave("state")))
 
     def _beside(self, owner: Any, name: str, before: Before | None, after: After) -> None:
-        self.patch(owner, name, lambda original: self._around(original, before, self._safely(after)))
+        self.patch(owner, name, lambda original: self._around(original, before, after))
 
     def patch(self, owner: Any, name: str, make: Callable[[Any], Any]) -> None:
         """Put what `make` makes of the original in its place."""
