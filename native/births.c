@@ -311,12 +311,14 @@ static PyObject *py_survivors(PyObject *self, PyObject *births) {
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(births); i++) {
         PyObject *record = PyList_GET_ITEM(births, i), *handle = handle_of(record);
         if (!handle) continue;
-        if (PyTuple_GET_SIZE(record) > 3 && (failed = add_address(adopted, handle) < 0)) break;
+        if (PyTuple_GET_SIZE(record) > 3 && (failed = add_address(adopted, handle) < 0)) break; /* which starts none */
         size_t at = ((size_t)handle >> 4) * 0x9E3779B97F4A7C15ULL >> 20 & (size - 1);
         while (seen[at] && seen[at] != handle) at = (at + 1) & (size - 1);
         if (seen[at]) continue;
         seen[at] = handle;
+        Py_INCREF(handle); /* a new list may start a collection */
         failed = add_to(groups, handle) < 0;
+        Py_DECREF(handle);
     }
     if (!seen) PyErr_NoMemory();
     PyMem_Free(seen);

@@ -14,6 +14,7 @@ struct Call {
     void *instead;
     void *original = nullptr;
     void **slot = nullptr;  // in the table; null where the library does not call it this way
+    void *before = nullptr;  // what was there
 };
 
 #if defined(__linux__)
@@ -57,7 +58,10 @@ bool find_calls(const char *address_in_library, Call (&calls)[N]) {
 
 template <size_t N>
 void replace_calls(Call (&calls)[N], bool instead) {
-    for (Call &call : calls) __atomic_store_n(call.slot, instead ? call.instead : call.original, __ATOMIC_RELEASE);
+    for (Call &call : calls) {
+        if (instead) call.before = *call.slot;
+        __atomic_store_n(call.slot, instead ? call.instead : call.before, __ATOMIC_RELEASE);
+    }
 }
 
 #else

@@ -22,13 +22,12 @@ inline bool only_we(const Listeners &list) {
     return list.callbacks_.size() == 1 && list.callbacks_[0].start_ == own.start_ && list.callbacks_[0].end_ == own.end_;
 }
 
-// Right after our callback was added. No header says where the list is, so it is looked for by what is in it, and used only
-// if torch is seen to follow it.
+// Right after our callback was added; if others observe just then, it is tried again with the next recording. No header
+// says where the list is, so it is looked for by what is in it, and used only if torch is seen to follow it.
 void find_listeners() {
     constexpr size_t kNear = 512;  // bytes; what torch keeps behind its lists is far larger
     auto heard = [] { return at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value(); };
-    listeners_at = 0;
-    if (!heard()) return;
+    if (listeners_at || !heard()) return;
     const char *start = observers_here();
     for (size_t at = sizeof(at::RecordFunctionTLS); at < kNear; at += sizeof(void *)) {
         auto *list = reinterpret_cast<Listeners *>(const_cast<char *>(start) + at);
@@ -52,6 +51,13 @@ inline bool stop_listening(Self *self) {
     return true;
 }
 
+// Unless torch has made the list anew meanwhile, for nobody: it wants no inputs then.
 inline void listen_again(Self *self) {
-    if (self->listeners->empty() && active.load(std::memory_order_relaxed)) self->listeners->callbacks_.push_back(own);
+    if (self->listeners->empty() && self->listeners->needs_inputs_ && active.load(std::memory_order_relaxed)) self->listeners->callbacks_.push_back(own);
+}
+
+// Whether somebody else observes this thread's operations now.
+inline bool others_listen() {
+    auto now = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
+    return now && !only_we(*now);
 }

@@ -69,10 +69,15 @@ void evaluate(torch::autograd::Engine *engine, Task &task, Node *node, torch::au
 // What is told with a text: a node, or `detach`, which reads nothing.
 void observe(at::RecordFunction *function, at::RecordScope scope) {
     auto theirs = reinterpret_cast<void (*)(at::RecordFunction *, at::RecordScope)>(torchs_own[1].original);
+    struct Deaf {
+        Self *self;
+        ~Deaf() {
+            if (self) listen_again(self);
+        }
+    };
     Self *self = scope == at::RecordScope::FUNCTION ? mine : nullptr;
-    bool deaf = self && !self->deaf && stop_listening(self);
+    Deaf deaf{self && !self->deaf && stop_listening(self) ? self : nullptr};
     theirs(function, scope);
-    if (deaf) listen_again(self);
 }
 
 // A thread's state is put back: mostly what it was.

@@ -10,6 +10,7 @@
 #include "stacks.h"
 #include "torch_recorder.h"
 
+#include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/SequenceNumber.h>
 #include <ATen/record_function.h>
 #include <c10/core/CPUAllocator.h>
@@ -71,6 +72,11 @@ uint32_t add_shape(uint64_t hash, c10::ScalarType type, c10::IntArrayRef sizes) 
 
 // ---------------------------------------------------------------- this thread
 
+struct Caller {  // of a function: its frame, which may become another's
+    _PyInterpreterFrame *frame;
+    PyCodeObject *code;
+};
+
 struct Number {
     uint64_t time;
     void *where;
@@ -91,7 +97,7 @@ struct Self {
     Listeners *listeners = nullptr;  // to this thread's operations
     bool deaf = false;               // we are not among them while one goes on
     struct { int task; _PyInterpreterFrame *frame; uint32_t stack; } run = {-1, nullptr, 0};  // of autograd's engine
-    struct { bool on; int depth; uint16_t op; uint32_t stack; const void *arguments; } whole = {};  // what was before an operation as a whole
+    struct { bool on; int depth; uint16_t op; uint32_t stack; const void *arguments; Caller caller; } whole = {};  // what was before an operation as a whole
     Number numbers[4] = {};  // born in it, and not yet told
     uint32_t next_number = 0;
 
@@ -126,9 +132,16 @@ struct Self {
 
     uint16_t node_name(torch::autograd::Node *node);
 
-    uint32_t shape(const c10::TensorImpl *tensor) {
-        if (tensor->has_symbolic_sizes_strides()) return 0;
-        auto sizes = tensor->sizes();
+    // 0 for what has none: to ask may run code of the tensor's class, or fail.
+    uint32_t shape(const c10::TensorImpl *tensor) noexcept {
+        if (tensor->has_symbolic_sizes_strides() || tensor->is_nested()) return 0;
+        try {
+            return shape(tensor, tensor->sizes());
+        } catch (...) {
+            return 0;
+        }
+    }
+    uint32_t shape(const c10::TensorImpl *tensor, c10::IntArrayRef sizes) {
         auto type = c10::typeMetaToScalarType(tensor->dtype());
         uint64_t hash = static_cast<uint64_t>(type) + 1;
         for (int64_t size : sizes) hash = (hash ^ static_cast<uint64_t>(size)) * 0x9E3779B97F4A7C15ULL, hash ^= hash >> 31;
@@ -180,12 +193,14 @@ inline uint8_t flags(c10::Device device, bool backward) {
 void born(void *where, size_t bytes, c10::Device device, Type type = kAlloc) {
     Self *self = here();
     if (!self) return;
+    look_for_whole(self);
     if (self->whole.on && bytes <= kScalar && device.is_cpu()) hold(self, {ticks(), where, bytes});
     else tell(self, ticks(), type, where, bytes, self->depth == 0 && bytes <= kScalar ? 0 : place(self), self->op ? self->op : self->node, flags(device, self->node));
 }
 
 void gone(void *where) {
     Self *self = here();
+    if (self) look_for_whole(self);
     if (self && !(self->whole.on && was_held(self, where))) tell(self, ticks(), kFree, where, self->cause, place(self), 0, 0);
 }
 
@@ -291,6 +306,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
 void on_end(const at::RecordFunction &, at::ObserverContext *) {
     Self *self = here();
     if (!self) return;
+    if (self->whole.on) end_whole();  // nothing is told inside: this is around it, and it failed
     if (self->depth) {
         if (--self->depth == 0) {
             self->op = 0;

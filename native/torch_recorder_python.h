@@ -79,22 +79,28 @@ PyObject *py_words(PyObject *, PyObject *args) {
     const char *what;
     Py_ssize_t from;
     if (!PyArg_ParseTuple(args, "sn", &what, &from)) return nullptr;
+    std::vector<std::string> texts;
+    std::vector<Shape> found;
+    // Threads that do not have the GIL add to these: they are copied, and no lock is held while Python makes objects.
+    auto since = [&](const auto &all, auto copy) { std::for_each(all.begin() + std::min<ptrdiff_t>(from, std::ssize(all)), all.end(), copy); };
+    if (!std::strcmp(what, "thread")) {
+        std::lock_guard<std::mutex> lock(registry);
+        since(threads, [&](const std::string &text) { texts.push_back(text); });
+    } else {
+        std::lock_guard<std::mutex> lock(naming);
+        if (!std::strcmp(what, "op")) since(name_texts, [&](const std::string *text) { texts.push_back(*text); });
+        else since(shape_texts, [&](const Shape &shape) { found.push_back(shape); });
+    }
     PyObject *result = PyList_New(0);
     auto add = [&](PyObject *word) {
         if (word && result) PyList_Append(result, word);
         Py_XDECREF(word);
     };
-    if (!std::strcmp(what, "op")) {
-        for (size_t i = static_cast<size_t>(from); i < name_texts.size(); i++) add(PyUnicode_FromString(name_texts[i]->c_str()));
-    } else if (!std::strcmp(what, "shape")) {
-        for (size_t i = static_cast<size_t>(from); i < shape_texts.size(); i++) {
-            std::string sizes = "[";
-            for (int64_t size : shape_texts[i].sizes) sizes += (sizes.size() > 1 ? ", " : "") + std::to_string(size);
-            add(Py_BuildValue("(ss)", (sizes + "]").c_str(), c10::toString(shape_texts[i].type)));
-        }
-    } else {
-        std::lock_guard<std::mutex> lock(registry);
-        for (size_t i = static_cast<size_t>(from); i < threads.size(); i++) add(PyUnicode_FromString(threads[i].c_str()));
+    for (const std::string &text : texts) add(PyUnicode_FromString(text.c_str()));
+    for (const Shape &shape : found) {
+        std::string sizes = "[";
+        for (int64_t size : shape.sizes) sizes += (sizes.size() > 1 ? ", " : "") + std::to_string(size);
+        add(Py_BuildValue("(ss)", (sizes + "]").c_str(), c10::toString(shape.type)));
     }
     return result;
 }
@@ -125,6 +131,12 @@ PyObject *py_kind(PyObject *, PyObject *args) {
     unsigned long long where, kind;
     if (!PyArg_ParseTuple(args, "KK", &where, &kind)) return nullptr;
     tell(here(), ticks(), kKind, reinterpret_cast<void *>(where), kind, 0, 0, 0);
+    Py_RETURN_NONE;
+}
+
+// fresh(): a step of this thread's that failed is over.
+PyObject *py_fresh(PyObject *, PyObject *) {
+    if (Self *self = here()) look_for_whole(self);
     Py_RETURN_NONE;
 }
 
@@ -231,6 +243,7 @@ PyMethodDef methods[] = {
     {"scope", py_scope, METH_O, "scope(number): the scope that this thread is in"},
     {"cause", py_cause, METH_O, "cause(number): why this thread ends what it ends; the cause before"},
     {"kind", py_kind, METH_VARARGS, "kind(address, number): what the bytes there are"},
+    {"fresh", py_fresh, METH_NOARGS, "fresh(): a step of this thread's that failed is over"},
     {"direct", py_direct, METH_O, "direct(wanted): whether torch's own calls tell of autograd's nodes"},
     {"begin_whole", py_begin_whole, METH_VARARGS, "begin_whole(name, arguments): what this thread does from now on is one operation"},
     {"stepped", py_stepped, METH_VARARGS, "stepped(parameter groups, state): an optimizer's step is done; the size of its state"},

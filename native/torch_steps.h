@@ -35,7 +35,7 @@ bool know_tensors(PyObject *tensors) {
     return !PyErr_Occurred();
 }
 
-// The tensors among these things. They are held, for to ask one for its TensorImpl may run code of its class.
+// The tensors among these things; they are held meanwhile.
 struct Tensors {
     std::vector<PyObject *> found;
     Tensors() { found.reserve(256); }
@@ -47,11 +47,15 @@ struct Tensors {
     }
 
     static c10::TensorImpl *asked(PyObject *tensor) {
+        using namespace at::impl;
+        auto before = PythonTorchFunctionTLS::get_disabled_state();
+        PythonTorchFunctionTLS::set_disabled_state(TorchFunctionDisabledState::ALL_DISABLED);  // torch itself is to answer
         PyObject *number = Py_TYPE(of_impl)->tp_descr_get(of_impl, tensor, reinterpret_cast<PyObject *>(Py_TYPE(tensor)));
+        PythonTorchFunctionTLS::set_disabled_state(before);
         auto *impl = number ? reinterpret_cast<c10::TensorImpl *>(PyLong_AsUnsignedLongLong(number)) : nullptr;
         Py_XDECREF(number);
         if (!PyErr_Occurred()) return impl;
-        PyErr_Clear();  // a class that does not tell: its step goes on
+        PyErr_Clear();  // the step goes on
         return nullptr;
     }
     static c10::TensorImpl *read(PyObject *tensor, size_t at) {

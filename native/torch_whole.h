@@ -23,10 +23,27 @@ void tell_numbers(Self *self) {
     for (Number &number : self->numbers) tell_number(self, number), number.where = nullptr;
 }
 
+bool end_whole();
+
+// An optimizer's step that failed is over though somebody keeps the error, and with it the arguments: who called it has gone.
+inline void look_for_whole(Self *self) {
+    if (C10_LIKELY(!self->whole.on)) return;
+    for (_PyInterpreterFrame *frame = frame_here(); frame; frame = frame->previous)
+        if (frame == self->whole.caller.frame && frame_code(frame) == self->whole.caller.code) return;
+    end_whole();
+}
+
+// With the GIL, called from Python's function beside the step.
 void begin_whole(const char *name, const void *arguments) {
     Self *self = here();
-    if (!self || self->whole.on || !at::isRecordFunctionEnabled()) return;
-    self->whole = {true, self->depth, self->op, self->stack, arguments};
+    if (!self) return;
+    _PyInterpreterFrame *frame = frame_here();
+    do frame = frame ? frame->previous : nullptr;
+    while (frame && !frame_code(frame));
+    if (self->whole.on && self->whole.caller.frame == frame) end_whole();
+    look_for_whole(self);
+    if (!frame || self->whole.on || !at::isRecordFunctionEnabled() || others_listen()) return;
+    self->whole = {true, self->depth, self->op, self->stack, arguments, {frame, frame_code(frame)}};
     self->stack = stack_here(self, true);
     self->op = self->name(name);
     self->depth++;

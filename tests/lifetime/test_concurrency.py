@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -470,3 +471,28 @@ def test_tensors_used_by_a_running_thread_are_sealed_but_stay_until_it_is_done()
     assert ended(big) == [True]
     assert remains.freed_bytes + remains.held_bytes == 1500 * 1500 * 4
     assert expected == expected
+
+
+@pytest.mark.parametrize("allocations", range(1, 6))
+def test_a_collection_while_a_scope_finds_what_lives(allocations):
+    """What only a cycle holds may go then; what was found alive is held."""
+
+    class Node:
+        pass
+
+    with tenure.scope():
+        torch.ones(1)
+    spare = [[] for _ in range(300)]  # so that a new list is a new allocation
+    x, node = torch.ones(3), Node()
+    node.tensor, node.me, x.back = x, node, node
+    ref = weakref.ref(x)
+    del x, node
+    threshold = gc.get_threshold()
+    gc.set_threshold(gc.get_count()[0] + allocations, 1000, 1000)
+    try:
+        groups, _ = regions.hook().survivors([(ref, None, -1), (ref, None, -1, "adopted")])
+    finally:
+        gc.set_threshold(*threshold)
+    found = [handle for members in groups.values() for handle in members]
+    assert [tuple(handle.shape) for handle in found] in ([(3,)], [])
+    del spare

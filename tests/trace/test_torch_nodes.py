@@ -303,3 +303,48 @@ def test_a_profiler_inside_of_a_node_hears_all_of_it(tmp_path):
     assert expected[0]["aten::tanh"] == 1
     assert expected[0]["autograd::engine::evaluate_function: MulBackward0"] == 1
     assert heard(lambda: tenure.trace(tmp_path / "trace")) == expected
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_what_has_no_shape_is_recorded_without(tmp_path, traced):
+    def ragged():
+        return torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], requires_grad=True)
+
+    before = ragged()
+    with traced(tmp_path / "trace"):
+        for one in (before, ragged()):
+            (one * 2).to_padded_tensor(0.0).sum().backward()
+            assert one.grad.is_nested
+    rows = (
+        tenure.load(tmp_path / "trace")
+        .sql("select shape from buffers where bytes = 18 * 4 and shape is null")
+        .to_pylist()
+    )
+    assert rows
+
+
+def test_nothing_is_heard_where_torch_tells_nobody(tmp_path):
+    """Who has torch tell nobody inside of an operation, and leaves it so."""
+
+    class Silences(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            torch.autograd._enable_record_function(False)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    with tenure.trace(tmp_path / "trace"):
+        try:
+            Silences.apply(torch.ones(3))
+            unheard = torch.full((36, 36), 1.0)
+        finally:
+            torch.autograd._enable_record_function(True)
+        heard = torch.full((37, 37), 1.0)
+        heard.exp()
+        del unheard, heard
+    query = "select op, uses from buffers where bytes = 37 * 37 * 4 and uses > 0 union all select op, uses from buffers where bytes = 36 * 36 * 4"
+    rows = [tuple(row.values()) for row in tenure.load(tmp_path / "trace").sql(query).to_pylist()]
+    assert rows == [("aten::full", 1), (None, 0)]

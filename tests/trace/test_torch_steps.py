@@ -135,6 +135,75 @@ def test_a_step_that_fails_is_over(tmp_path):
     assert [(row["op"], row["last_op"]) for row in rows] == [("aten::full", "aten::mul_")]
 
 
+def test_a_step_that_fails_is_over_though_the_error_is_kept(tmp_path):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    with tenure.trace(tmp_path / "trace"):
+        for _ in range(4):
+            model(torch.randn(8, 64)).backward()
+            optimizer.step()
+        optimizer.param_groups[0]["lr"] = "fast"
+        with pytest.raises(TypeError) as failed:
+            optimizer.step()
+        with torch.profiler.profile() as profile:
+            torch.ones(3)
+        later = torch.full((12345,), 2.0)
+        later.mul_(3.0)
+        assert failed.value
+    assert any(event.name == "aten::ones" for event in profile.events())
+    rows = tenure.load(tmp_path / "trace").sql("select op, last_op from buffers where bytes = 12345 * 4").to_pylist()
+    assert [(row["op"], row["last_op"]) for row in rows] == [("aten::full", "aten::mul_")]
+
+
+def test_a_step_that_fails_inside_of_an_operation_is_over(tmp_path):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    class Steps(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            optimizer.step()
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient
+
+    def tried(folder):
+        with tenure.trace(folder):
+            for _ in range(4):
+                model(torch.randn(8, 64)).backward()
+                optimizer.step()
+            optimizer.param_groups[0]["lr"] = "fast"
+            with pytest.raises(TypeError):
+                Steps.apply(torch.ones(8, 8))
+            optimizer.param_groups[0]["lr"] = 0.01
+            later = torch.full((12345,), 2.0)
+            later.mul_(3.0)
+        query = "select op, last_op from buffers where bytes = 12345 * 4 and op is not null"
+        return [tuple(row.values()) for row in tenure.load(folder).sql(query).to_pylist()]
+
+    assert tried(tmp_path / "first") == [("aten::full", "aten::mul_")]
+    assert tried(tmp_path / "second") == [("aten::full", "aten::mul_")]
+
+
+def test_another_observer_hears_the_step(tmp_path):
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    observer = torch.profiler.ExecutionTraceObserver()
+    observer.register_callback(str(tmp_path / "observed.json"))
+    with tenure.trace(tmp_path / "trace"):
+        for step in range(5):
+            model(torch.randn(8, 64)).backward()
+            if step == 4:
+                observer.start()
+            optimizer.step()
+    observer.stop()
+    observer.unregister_callback()
+    observed = (tmp_path / "observed.json").read_text()
+    assert '"aten::add_"' in observed or '"aten::_foreach_add_"' in observed
+
+
 def test_numbers_are_the_same_with_and_without(tmp_path):
     def run():
         torch.manual_seed(0)

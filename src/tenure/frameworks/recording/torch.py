@@ -86,8 +86,9 @@ _PLUMBING = frozenset(
 class Quiet:
     """Keeps torch from telling observers of plumbing, except while torch.profiler is one of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, recorder: Any) -> None:
         self._core = _load("tenure_torch_quiet", "torch_quiet.cpp", [], ["-ltorch_cpu"])
+        self._recorder = recorder
         self._hooks: tuple[Any, Any] | None = None
 
     def start(self) -> None:
@@ -104,6 +105,7 @@ class Quiet:
     def _around(self, hook: Callable[[], None], *, told: bool) -> Callable[[], None]:
         def call() -> None:
             if self._hooks is not None:
+                self._recorder.fresh()
                 self._core.tell(_PLUMBING, told)
             hook()
 
@@ -131,11 +133,12 @@ class Native:
         self._begin()
         self._stopped = False
         self._core.start(stacks.core()._capture, torch._C.TensorBase)
-        self._quiet = Quiet()
+        self._quiet = Quiet(self._core)
         self._quiet.start()
-        for tensor in ADAPTER.live():
-            if not is_symbolic(tensor) and tensor.device.type == "cpu":
-                self._core.seed(tensor._cdata)
+        with torch._C.DisableTorchFunctionSubclass():
+            for tensor in ADAPTER.live():
+                if not is_symbolic(tensor) and tensor.device.type == "cpu":
+                    self._core.seed(tensor._cdata)
         self._steps = torch_steps.Steps(sink, self._core.kind, self._core)
         if torch.version.cuda:
             torch.cuda._lazy_call(self._start_cuda)  # now, or when CUDA is first used
