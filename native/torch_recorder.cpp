@@ -42,33 +42,7 @@ Lives &lives = *new Lives;
 
 void drain(bool last);
 
-// ---------------------------------------------------------------- words by number
-
-struct Shape {
-    c10::ScalarType type;
-    std::vector<int64_t> sizes;
-};
-
-std::mutex &naming = *new std::mutex;
-std::unordered_map<std::string, uint16_t> &names = *new std::unordered_map<std::string, uint16_t>;
-std::vector<const std::string *> &name_texts = *new std::vector<const std::string *>;  // number 1 is the first
-std::unordered_map<uint64_t, uint32_t> &shapes = *new std::unordered_map<uint64_t, uint32_t>;
-std::vector<Shape> &shape_texts = *new std::vector<Shape>;
-
-uint16_t add_name(const char *text, const char *&kept) {
-    std::lock_guard<std::mutex> lock(naming);
-    auto [place, fresh] = names.try_emplace(text, static_cast<uint16_t>(std::min<size_t>(name_texts.size() + 1, 65535)));
-    if (fresh) name_texts.push_back(&place->first);
-    kept = place->first.c_str();
-    return place->second;
-}
-
-uint32_t add_shape(uint64_t hash, c10::ScalarType type, c10::IntArrayRef sizes) {
-    std::lock_guard<std::mutex> lock(naming);
-    auto [place, fresh] = shapes.try_emplace(hash, static_cast<uint32_t>(shape_texts.size() + 1));
-    if (fresh) shape_texts.push_back({type, sizes.vec()});
-    return place->second;
-}
+#include "torch_words.h"
 
 // ---------------------------------------------------------------- this thread
 
@@ -143,8 +117,8 @@ struct Self {
     }
     uint32_t shape(const c10::TensorImpl *tensor, c10::IntArrayRef sizes) {
         auto type = c10::typeMetaToScalarType(tensor->dtype());
-        uint64_t hash = static_cast<uint64_t>(type) + 1;
-        for (int64_t size : sizes) hash = (hash ^ static_cast<uint64_t>(size)) * 0x9E3779B97F4A7C15ULL, hash ^= hash >> 31;
+        uint64_t hash = mixed(static_cast<uint64_t>(type) << 32 | sizes.size());
+        for (int64_t size : sizes) hash = mixed(hash + static_cast<uint64_t>(size));
         auto &memo = shapes[hash >> 23 & 511];
         if (memo.hash != hash) memo = {hash, add_shape(hash, type, sizes)};
         return memo.number;

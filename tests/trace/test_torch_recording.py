@@ -1,6 +1,9 @@
 """What a trace of torch holds, with the native recorder and with the one in Python."""
 
 import gc
+import itertools
+import json
+import math
 import subprocess
 import sys
 import threading
@@ -328,3 +331,19 @@ def test_a_shape_that_is_learnt_late_is_told(tmp_path):
         {"bytes": 3072, "shape": "[32, 24]", "dtype": "float32"},
         {"bytes": 12288, "shape": "[64, 48]", "dtype": "float32"},
     ]
+
+
+def test_shapes_are_told_apart(tmp_path):
+    """All of up to three dimensions, each of a few sizes, in two types: no two go by one number."""
+    sizes = (0, 1, 2, 3, 5, 7, 8, 16, 31, 64)
+    shapes = [shape for dims in (1, 2, 3) for shape in itertools.product(sizes, repeat=dims) if all(shape)]
+    kept = [torch.empty(shape, dtype=dtype) for shape in shapes for dtype in (torch.float32, torch.int16)]
+    with tenure.trace(tmp_path / "trace"):
+        for one in kept:
+            one.add_(1)
+    query = "select shape, dtype, bytes from buffers where uses > 0 and dtype in ('float32', 'int16')"
+    found = tenure.load(tmp_path / "trace").sql(query).to_pylist()
+    widths = {"float32": 4, "int16": 2}
+    wrong = [row for row in found if math.prod(json.loads(row["shape"])) * widths[row["dtype"]] != row["bytes"]]
+    assert not wrong
+    assert {row["shape"] for row in found} >= {str(list(shape)) for shape in shapes}
