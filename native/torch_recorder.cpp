@@ -1,9 +1,10 @@
 // Watching torch from below: every operation, every allocation and every free, on all threads, told to queues.
 //
-// Operations come from at::RecordFunction. Allocations on the host come from an allocator that stands before torch's
-// own: the bytes, their address and who frees them stay the same, only the deleter says so first. torch.profiler keeps
-// its slot. A storage that others made (NumPy, a file, shared memory) is met when an operation takes it, and watched by
-// a weak reference. What is read here is only addresses and sizes: no tensor is kept alive, no Python code runs.
+// Operations come from at::RecordFunction, autograd's nodes from the engine's own calls. Allocations on the host come from
+// an allocator that stands before torch's own: the bytes, their address and who frees them stay the same, only the
+// deleter says so first. torch.profiler keeps its slot. A storage that others made (NumPy, a file, shared memory) is met
+// when an operation takes it, and watched by a weak reference. What is read here is only addresses and sizes: no tensor is
+// kept alive, no Python code runs.
 #include "calls.h"
 #include "frames.h"
 #include "lives.h"

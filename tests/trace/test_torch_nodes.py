@@ -45,6 +45,12 @@ class Net(torch.nn.Module):
         return x.square().mean()
 
 
+def doubling(backward, name="Doubling"):
+    """A function of the user's: twice its input, with this backward."""
+    methods = {"forward": staticmethod(lambda ctx, x: x * 2), "backward": staticmethod(backward)}
+    return type(name, (torch.autograd.Function,), methods)
+
+
 def plainly(function, x):
     return function(x)
 
@@ -129,21 +135,10 @@ def test_a_gradient_has_its_shape_though_nothing_reads_it(tmp_path, traced):
 
 
 def test_nodes_of_the_users_go_by_their_own_names(tmp_path, traced):
-    def made(name):
-        def forward(ctx, x):
-            return x * 2
-
-        def backward(ctx, gradient):
-            return gradient * 2
-
-        return type(
-            name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-        )
-
     weight, _ = one_weight()
     with traced(tmp_path / "trace"):
         for name in ("First", "Second", "First"):
-            made(name).apply(weight).sum().backward()
+            doubling(lambda ctx, gradient: gradient * 2, name).apply(weight).sum().backward()
             weight.grad = None
     query = "select op, count(*) as many from buffers where bytes > 16 and op similar to '(First|Second)Backward' group by op order by op"
     rows = [tuple(row.values()) for row in tenure.load(tmp_path / "trace").sql(query).to_pylist()]
@@ -151,14 +146,9 @@ def test_nodes_of_the_users_go_by_their_own_names(tmp_path, traced):
 
 
 def test_a_backward_that_fails_is_over(tmp_path, traced):
-    class Fails(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, gradient):
-            raise RuntimeError("on purpose")
+    @doubling
+    def fails(ctx, gradient):
+        raise RuntimeError("on purpose")
 
     weight, optimizer = one_weight()
     with traced(tmp_path / "trace"):
@@ -166,7 +156,7 @@ def test_a_backward_that_fails_is_over(tmp_path, traced):
             (weight * 3).sum().backward()
             optimizer.step()
         with pytest.raises(RuntimeError, match="on purpose"):
-            Fails.apply(weight * 3).sum().backward()
+            fails.apply(weight * 3).sum().backward()
         torch.ones(17, 3)  # from here on all is as it was
         later = torch.full((123, 45), 2.0)
         later.mul_(3.0)
@@ -179,16 +169,11 @@ def test_a_backward_that_fails_is_over(tmp_path, traced):
 def test_what_another_thread_does_meanwhile_is_told(tmp_path, traced):
     begun, done = threading.Event(), threading.Event()
 
-    class Waits(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, gradient):
-            begun.set()
-            assert done.wait(30)
-            return gradient * 2
+    @doubling
+    def waits(ctx, gradient):
+        begun.set()
+        assert done.wait(30)
+        return gradient * 2
 
     def work():
         other = torch.full((77, 11), 1.0)
@@ -206,7 +191,7 @@ def test_what_another_thread_does_meanwhile_is_told(tmp_path, traced):
         thread = threading.Thread(target=work)
         thread.start()
         assert ready.wait(30)
-        Waits.apply(weight).sum().backward()
+        waits.apply(weight).sum().backward()
         thread.join()
     query = "select op, last_op from buffers where bytes = 77 * 11 * 4"
     rows = tenure.load(tmp_path / "trace").sql(query).to_pylist()
@@ -217,22 +202,17 @@ def test_stopping_in_the_middle_leaves_torch_as_it_was(tmp_path):
     weight, optimizer = one_weight()
     recording_now = tenure.trace(tmp_path / "trace")
 
-    class Stops(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx, x):
-            return x * 2
-
-        @staticmethod
-        def backward(ctx, gradient):
-            recording_now.__exit__(None, None, None)
-            return gradient * 2
+    @doubling
+    def stops(ctx, gradient):
+        recording_now.__exit__(None, None, None)
+        return gradient * 2
 
     recording_now.__enter__()
     for _ in range(3):
         (weight * 3).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-    Stops.apply(weight * 3).sum().backward()
+    stops.apply(weight * 3).sum().backward()
     assert weight.grad.sum().item() == 40 * 40 * 6
     with torch.profiler.profile() as profile:
         (weight * 3).sum().backward()
@@ -280,23 +260,18 @@ def test_a_profiler_inside_of_a_node_hears_all_of_it(tmp_path):
         weight, _ = one_weight()
         found = []
 
-        class Profiled(torch.autograd.Function):
-            @staticmethod
-            def forward(ctx, x):
-                return x * 2
-
-            @staticmethod
-            def backward(ctx, gradient):
-                with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
-                    made = gradient.tanh().t().reshape(-1).view(40, 40)
-                    with torch.enable_grad():
-                        (weight.detach().requires_grad_() * 3).sum().backward()
-                found.append(Counter(event.name for event in profiler.events()))
-                return made
+        @doubling
+        def profiled(ctx, gradient):
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+                made = gradient.tanh().t().reshape(-1).view(40, 40)
+                with torch.enable_grad():
+                    (weight.detach().requires_grad_() * 3).sum().backward()
+            found.append(Counter(event.name for event in profiler.events()))
+            return made
 
         with trace():
             (weight * 3).sum().backward()
-            Profiled.apply(weight.exp()).sum().backward()
+            profiled.apply(weight.exp()).sum().backward()
         return found
 
     expected = heard(nullcontext)
