@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import statistics
@@ -74,13 +75,14 @@ def measure(command: list[str], rounds: int, seconds: float, *, at_once: bool = 
     both("plain 10", "plain 10")
     count = max(10, round(seconds / max(both("plain 10", "plain 10"))))
     both(f"tool {count}", f"tool {count}")
-    plain, tool = [], []
-    for at in range(rounds):
-        times = both(*(f"{what} {count}" for what in (("tool", "plain"), ("plain", "tool"))[at % 2]))
-        tool.append(times[at % 2])
-        plain.append(times[1 - at % 2])
+    plain, tool, ratios = [], [], []
+    for _ in range(rounds):
+        first, other = both(f"tool {count}", f"plain {count}"), both(f"plain {count}", f"tool {count}")
+        tool += [first[0], other[1]]
+        plain += [first[1], other[0]]
+        # Both ways round, so that a process whose cores are slower than the other's is so with the tool and without.
+        ratios.append(math.sqrt(first[0] / first[1] * other[1] / other[0]))
     for process in pair:
         process.stdin.close()
         process.wait()
-    ratios = [one / other for one, other in zip(tool, plain, strict=True)]
     return statistics.median(plain), statistics.median(tool), told(ratios)

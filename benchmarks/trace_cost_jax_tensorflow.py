@@ -146,7 +146,7 @@ def main() -> None:
     quick = "--quick" in sys.argv
     rows = []
     for name in LOOPS:
-        rows.append(row(name, 6 if quick else 25))
+        rows.append(row(name, 3 if quick else 12))
         print(rows[-1], flush=True)
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("jax", "tensorflow-cpu"))
     load = f"load average {os.getloadavg()[1]:.1f}" if hasattr(os, "getloadavg") else "load unknown"

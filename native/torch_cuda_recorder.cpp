@@ -7,11 +7,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/util/flat_hash_map.h>
 
 #include <atomic>
-#include <mutex>
-#include <unordered_map>
+#include <thread>
 
+#include "queues.h"
 #include "torch_recorder.h"
 
 namespace {
@@ -22,48 +23,59 @@ const Tellers *recorder = nullptr;
 std::atomic<bool> active{false};
 bool attached = false;
 
+// Changed only under the allocator's lock for this device, so that it needs none of its own; `settle` looks on.
 struct Device {
-    int64_t total = 0;        // as the events so far make it
-    void *pending = nullptr;  // the last allocation, if its size is not known yet
-    std::unordered_map<void *, int64_t> sizes;  // of those whose own does not follow from what was asked for
-    std::atomic<uint64_t> version{0};
+    std::atomic<uint64_t> changes{0};      // odd while there is one
+    std::atomic<int64_t> total{0};         // as the events so far make it
+    std::atomic<void *> pending{nullptr};  // the last allocation, if its size is not known yet
+    uint64_t settled = 0;                  // the changes there had been when `settle` last told a size
+    ska::flat_hash_map<void *, int64_t> sizes;  // of those whose own does not follow from what was asked for
+
+    void add(int64_t bytes) { set_total(total.load(std::memory_order_relaxed) + bytes); }
+    void set_total(int64_t bytes) { total.store(bytes, std::memory_order_relaxed); }
+    void wait_for(void *where) { pending.store(where, std::memory_order_relaxed); }
 };
-Device devices[64];
-std::mutex guard;
+Device *const devices = new Device[64];  // never destroyed: the allocator goes on at exit
 bool exact = true;  // small blocks are only rounded up to 512 bytes
 constexpr int64_t kLarge = 1 << 20;
+
+struct Change {
+    Device &device;
+    explicit Change(Device &of) : device(of) { device.changes.fetch_add(1); }
+    ~Change() { device.changes.store(device.changes.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+};
 
 int64_t total_now(c10::DeviceIndex index) {
     auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index);
     return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
 }
 
-void resolve(Device &device, int64_t total) {
+void resolve(Device &device, void *pending, int64_t total) {
     int64_t size = total - device.total;
-    if (device.pending && size > 0) {
-        device.sizes[device.pending] = size;
-        recorder->sized(device.pending, static_cast<size_t>(size));
-        device.total = total;
+    if (size > 0) {
+        device.sizes[pending] = size;
+        recorder->sized(tenure::ticks(), pending, static_cast<size_t>(size));
+        device.set_total(total);
     }
-    device.pending = nullptr;
+    device.wait_for(nullptr);
 }
 
 // Called under the allocator's lock, which is recursive: its statistics may be asked for.
 void on_event(const TraceEntry &entry) {
     bool begins = entry.action_ == TraceEntry::ALLOC;
-    if (!active.load(std::memory_order_relaxed) || entry.device_ < 0 || entry.device_ >= 64) return;
-    if (!begins && entry.action_ != TraceEntry::FREE_REQUESTED) return;
-    void *where = reinterpret_cast<void *>(entry.addr_);
+    if (!active.load(std::memory_order_relaxed) || (!begins && entry.action_ != TraceEntry::FREE_REQUESTED)) return;
+    if (entry.device_ < 0 || entry.device_ >= 64) return;
     Device &device = devices[entry.device_];
-    int64_t total = device.pending ? total_now(entry.device_) : 0;  // only events of this device change `pending`
+    Change change(device);
+    if (!active.load()) return;  // `py_stop` waits for changes that it came too late for
+    void *where = reinterpret_cast<void *>(entry.addr_), *pending = device.pending;
+    int64_t total = pending ? total_now(entry.device_) : 0;
     int64_t size = (static_cast<int64_t>(entry.size_) + 511) / 512 * 512;
     bool known = exact && size <= kLarge;  // a free tells what was asked for, too
-    std::lock_guard<std::mutex> lock(guard);
-    device.version++;
     if (begins) {
-        if (device.pending) resolve(device, total);
-        if (known) device.total += size;
-        else device.sizes[where] = size, device.pending = where;
+        if (pending) resolve(device, pending, total);
+        if (known) device.add(size);
+        else device.sizes[where] = size, device.wait_for(where);
         recorder->born(where, static_cast<size_t>(size), entry.device_, known);
         return;
     }
@@ -72,13 +84,13 @@ void on_event(const TraceEntry &entry) {
         size = found == device.sizes.end() ? 0 : found->second;
         if (found != device.sizes.end()) device.sizes.erase(found);
     }
-    if (device.pending == where) {  // it went before anybody saw its size
-        recorder->sized(where, static_cast<size_t>(size));
-        device.pending = nullptr;
-        device.total = total;
+    if (pending == where) {  // it went before anybody saw its size
+        recorder->sized(tenure::ticks(), where, static_cast<size_t>(size));
+        device.wait_for(nullptr);
+        device.set_total(total);
     } else {
-        if (device.pending) resolve(device, total + size);
-        device.total -= size;
+        if (pending) resolve(device, pending, total + size);
+        device.add(-size);
     }
     recorder->gone(where);
 }
@@ -91,18 +103,15 @@ PyObject *py_start(PyObject *, PyObject *args) {
     exact = is_exact;
     recorder = static_cast<const Tellers *>(PyCapsule_GetPointer(capsule, kTellersCapsule));
     if (!recorder) return nullptr;
-    {
-        std::lock_guard<std::mutex> lock(guard);
-        for (auto &device : devices) device.sizes.clear(), device.pending = nullptr, device.total = 0;
-        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(blocks); i++) {
-            unsigned long long where;
-            long long bytes;
-            int index;
-            if (!PyArg_ParseTuple(PyList_GET_ITEM(blocks, i), "KLi", &where, &bytes, &index)) return nullptr;
-            if (!exact || bytes > kLarge) devices[index].sizes[reinterpret_cast<void *>(where)] = bytes;
-            devices[index].total += bytes;
-            recorder->born(reinterpret_cast<void *>(where), static_cast<size_t>(bytes), index, true);
-        }
+    for (int i = 0; i < 64; i++) devices[i].sizes.clear(), devices[i].wait_for(nullptr), devices[i].set_total(0);
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(blocks); i++) {
+        unsigned long long where;
+        long long bytes;
+        int index;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(blocks, i), "KLi", &where, &bytes, &index)) return nullptr;
+        if (!exact || bytes > kLarge) devices[index].sizes[reinterpret_cast<void *>(where)] = bytes;
+        devices[index].add(bytes);
+        recorder->born(reinterpret_cast<void *>(where), static_cast<size_t>(bytes), index, true);
     }
     if (!attached) {
         attached = true;
@@ -118,21 +127,27 @@ PyObject *py_start(PyObject *, PyObject *args) {
 
 PyObject *py_stop(PyObject *, PyObject *) {
     active = false;
+    // Who does not know it yet is in the middle of a change, and does not wait for the GIL.
+    for (int i = 0; i < 64; i++)
+        while (devices[i].changes.load() & 1) std::this_thread::yield();
     Py_RETURN_NONE;
 }
 
-// settle(devices): find the size of the last allocation on each of so many devices.
+// settle(devices): tell the size of the last allocation on each of so many devices.
 PyObject *py_settle(PyObject *, PyObject *count) {
     long many = PyLong_AsLong(count);
     if (many < 0) return nullptr;
     Py_BEGIN_ALLOW_THREADS
     for (int i = 0; active && i < many && i < 64; i++) {
-        // Never the allocator's lock inside ours: look, and take the look back if something happened meanwhile.
-        uint64_t version = devices[i].version;
-        if (!devices[i].pending) continue;
-        int64_t total = total_now(static_cast<c10::DeviceIndex>(i));
-        std::lock_guard<std::mutex> lock(guard);
-        if (devices[i].version == version && devices[i].pending) resolve(devices[i], total);
+        Device &device = devices[i];
+        uint64_t changes = device.changes.load(), time = tenure::ticks();  // that moment's, for what may happen to it next
+        void *pending = device.pending;
+        int64_t known = device.total;
+        if (!pending || changes & 1 || changes == device.settled) continue;
+        int64_t size = total_now(static_cast<c10::DeviceIndex>(i)) - known;
+        if (size <= 0 || device.changes.load() != changes) continue;  // something happened meanwhile, and told it
+        recorder->sized(time, pending, static_cast<size_t>(size));
+        device.settled = changes;
     }
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;

@@ -349,9 +349,9 @@ void born_on_cuda(void *where, size_t bytes, int device, bool sized) {
     if (active.load(std::memory_order_relaxed))
         born(where, bytes, c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(device)), sized ? kAlloc : kBlock);
 }
-void sized(void *where, size_t bytes) {
+void sized(uint64_t time, void *where, size_t bytes) {
     Self *self = here();
-    if (self && active.load(std::memory_order_relaxed)) tell(self, ticks(), kSize, where, bytes, 0, 0, 0);
+    if (self && active.load(std::memory_order_relaxed)) tell(self, time, kSize, where, bytes, 0, 0, 0);
 }
 void gone_on_cuda(void *where) {
     if (active.load(std::memory_order_relaxed)) gone(where);

@@ -1,5 +1,8 @@
 """What a trace of torch holds on a CUDA device: the allocator's own account, to the byte."""
 
+import random
+import threading
+
 import pytest
 
 import tenure
@@ -98,3 +101,51 @@ def test_record_stream_and_graphs_are_left_alone(tmp_path):
 
     found = alive_at_marks(traced(tmp_path, work))
     assert all(counted == told for counted, told in found), found
+
+
+def churn(seed, until=None):
+    """Blocks of all sizes, small ones and such as the allocator does not split, a few of them alive at a time."""
+    draws, kept = random.Random(seed), []
+    for _ in range(600) if until is None else iter(until.is_set, True):
+        kept.append(torch.empty(draws.randrange(1, draws.choice([2000, 6_000_000])), dtype=torch.uint8, device="cuda"))
+        if len(kept) > 12:
+            del kept[draws.randrange(len(kept))]
+    return kept
+
+
+def test_threads_that_allocate_at_once(tmp_path):
+    kept = []
+
+    def work():
+        for turn in range(3):
+            threads = [
+                threading.Thread(target=lambda seed=seed: kept.append(churn(seed)))
+                for seed in range(4 * turn, 4 * turn + 4)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            mark()
+            del kept[::2]
+            mark()
+
+    found = alive_at_marks(traced(tmp_path, work))
+    assert len(found) == 6
+    assert all(counted == told for counted, told in found), found
+
+
+def test_recordings_begin_and_end_while_threads_allocate(tmp_path):
+    over = threading.Event()
+    threads = [threading.Thread(target=churn, args=(seed, over), daemon=True) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for turn in range(6):
+            rows = traced(tmp_path / str(turn), lambda: threads[0].join(0.2))
+            assert any(row["event"] == "end" and row["device"] == "cuda:0" for row in rows)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(10)
+    assert not any(thread.is_alive() for thread in threads)
