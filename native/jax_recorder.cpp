@@ -154,17 +154,28 @@ bool ask_turned(int64_t carried) {
     return done;
 }
 
-void donated(Taken &taken) {
-    for (Life *life : taken) {
+#include "jax_donations.h"
+
+// What was deleted is at its end. If some of what was offered was not, a list of all that was.
+PyObject *donated(Taken &taken, const std::vector<bool> &offered) {
+    bool kept = false;
+    for (size_t i = 0; i < taken.size(); i++) {
+        Life *life = taken[i];
         PyObject *array = array_of(life);
         if (active && !root_of(life)->ended && array) {
             Py_INCREF(array);
             if (says(array, s_is_deleted)) end(root_of(life), kDonate, call_stack);
+            else kept |= offered[i];
             Py_DECREF(array);
         }
-        Py_DECREF(reinterpret_cast<PyObject *>(life));
+    }
+    PyObject *arrays = kept ? PyList_New(0) : nullptr;
+    for (size_t i = 0; i < taken.size(); i++) {
+        if (arrays && offered[i] && array_of(taken[i])) PyList_Append(arrays, array_of(taken[i]));
+        Py_DECREF(reinterpret_cast<PyObject *>(taken[i]));
     }
     taken.clear();
+    return arrays;
 }
 
 PyObject *call(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
@@ -176,13 +187,24 @@ PyObject *call(PyObject *function, PyObject *const *args, size_t nargsf, PyObjec
     call_op = name_of(function);
     call_turn = 0;
     thread_local Taken taken;
-    for (Py_ssize_t i = 0; i < count; i++) take(taken, args[i], 0);
+    thread_local std::vector<bool> offered;  // of each of those
+    const Offer &offer = offer_of(function);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        take(taken, args[i], 0);
+        offered.resize(taken.size(), is_offered(offer, i, PyVectorcall_NARGS(nargsf), kwnames));
+    }
     int64_t carried = note_uses(taken, now());
     bool done = call_turn && ask_turned(carried);
     PyObject *result = original_call(function, args, nargsf, kwnames);
     Aside aside;
     settle();
-    donated(taken);
+    if (PyObject *arrays = donated(taken, offered)) {
+        PyObject *answer = result ? PyObject_CallFunction(refused, "OIOO", function, call_stack, arrays, result) : nullptr;
+        Py_XDECREF(answer);
+        Py_DECREF(arrays);
+        complain();
+    }
+    offered.clear();
     in_call = false;
     if (done && active) {
         PyObject *answer = PyObject_CallNoArgs(stepped);
@@ -203,6 +225,7 @@ PyObject *py_enrol(PyObject *, PyObject *function) {
     vectorcallfunc *slot = slot_of(function);
     if (!slot || *slot == call) Py_RETURN_FALSE;
     if (original_call && *slot != original_call) Py_RETURN_FALSE;  // not the kind of function that we know
+    withdraw(function);
     original_call = *slot;
     *slot = call;
     Py_RETURN_TRUE;
@@ -211,20 +234,23 @@ PyObject *py_enrol(PyObject *, PyObject *function) {
 PyObject *py_release(PyObject *, PyObject *function) {
     vectorcallfunc *slot = slot_of(function);
     if (slot && *slot == call) *slot = original_call;
+    withdraw(function);
     Py_RETURN_NONE;
 }
 
 PyObject *py_start(PyObject *, PyObject *args) {
-    PyObject *type, *capsule, *describing, *naming, *troubled, *a, *b, *c, *codes;
+    PyObject *type, *capsule, *describing, *naming, *troubled, *a, *b, *c, *d, *e, *codes;
     unsigned int first;
-    if (!PyArg_ParseTuple(args, "O!OOOOIOOOO!", &PyType_Type, &type, &capsule, &describing, &naming, &troubled, &first, &a, &b, &c,
-                          &PyTuple_Type, &codes))
+    if (!PyArg_ParseTuple(args, "O!OOOOIOOOOOO!", &PyType_Type, &type, &capsule, &describing, &naming, &troubled, &first, &a, &b, &c,
+                          &d, &e, &PyTuple_Type, &codes))
         return nullptr;
     if (!start(type, capsule, describing, naming, troubled, first)) return nullptr;
     forget_descriptions();
     replace(leaves, a);
     replace(turned, b);
     replace(stepped, c);
+    replace(offering, d);
+    replace(refused, e);
     replace(readers, codes);
     if (array_type->tp_alloc != birth) {
         original_alloc = array_type->tp_alloc;
@@ -278,7 +304,7 @@ PyObject *py_gone(PyObject *, PyObject *) {
 }
 
 PyMethodDef methods[] = {
-    {"start", py_start, METH_VARARGS, "start(class, capture, describe, name, trouble, first number, leaves, turned, stepped, readers)"},
+    {"start", py_start, METH_VARARGS, "start(class, capture, describe, name, trouble, first number, leaves, turned, stepped, offering, refused, readers)"},
     {"stop", py_stop, METH_NOARGS, "stop(): see no more; what was seen can still be read"},
     {"enrol", py_enrol, METH_O, "enrol(function): see the calls of this compiled function"},
     {"release", py_release, METH_O, "release(function): give it its own call back"},

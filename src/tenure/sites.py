@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -47,6 +48,15 @@ def prefixes() -> tuple[str, ...]:
 def compilers() -> tuple[str, ...]:
     """Files in which a compiler makes tensors of its own."""
     return tuple(f"{entry}/{file}" for entry in sys.path for file in _COMPILERS if entry)
+
+
+_LINE = re.compile(r"(.*):(\d+) in (.*)")
+
+
+def read(text: str) -> tuple[Site, ...]:
+    """The sites of a stack that `tenure.stacks.text` told, the innermost first."""
+    found = (_LINE.fullmatch(line) for line in text.split("\n"))
+    return tuple(Site(match[1], int(match[2]), match[3]) for match in found if match is not None)
 
 
 _known: dict[str, bool] = {}

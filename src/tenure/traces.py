@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tenure.errors import TraceError
 from tenure.findings import Finding
-from tenure.trace import reader, told
+from tenure.trace import donations, reader, told
 
 if TYPE_CHECKING:
     from tenure.analysis.diff import Diff, Moment
@@ -145,13 +145,15 @@ class Trace(reader.Recorded):
         return [*(told.heard(self.path) if self.path.is_dir() else []), *self._leak_findings()]
 
     def _advice(self) -> list[Finding]:
-        """What would lower the peak, and what it is made of."""
-        from tenure.faults import tn501_held_past_last_use, tn502_makes_the_peak
+        """What would lower the peak, what was not reused though it was donated, and what the peak is made of."""
+        from tenure.faults import tn501_held_past_last_use, tn502_makes_the_peak, tn503_view_blocks_donation
 
         drag, peak = self.drag(), self.peak()
-        found = [tn501_held_past_last_use.in_trace(one) for one in drag.advice] if drag else []
-        top = tn502_makes_the_peak.in_trace(peak) if peak else None
-        return found if top is None else [*found, top]
+        found: list[Finding | None] = [tn501_held_past_last_use.in_trace(one) for one in drag.advice] if drag else []
+        refused = donations.heard(self.path) if self.path.is_dir() else []
+        found += [tn503_view_blocks_donation.in_trace(one) for one in refused]
+        found.append(tn502_makes_the_peak.in_trace(peak) if peak else None)
+        return [finding for finding in found if finding is not None]
 
     def _leak_findings(self) -> list[Finding]:
         """Each leak as the fault it is; what several leaks show at one place is told once."""

@@ -143,7 +143,7 @@ here = [jnp.ones(3) for _ in range(7)]
 host = xla_bridge.backends()["cpu"].devices()[0]
 there = [jax.device_put(jnp.ones(3), host) for _ in range(9)]
 assert len(jax.live_arrays()) == 7
-print(sorted(crowd.count for crowd in Jax().buffers()))
+print(sorted(crowd.count for crowd in Jax(None).buffers()))
 """
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import time
+from collections.abc import Callable
 
 from tenure import frameworks, stacks
 from tenure.frameworks.base import Crowd, Growing, Source
 from tenure.lifetime import regions
-from tenure.trace import suspects
+from tenure.trace import donations, suspects
 from tenure.trace.recorder import Recorder
 from tenure.trace.suspects import Look, Suspect
 from tenure.watch import autopsy, holding
+from tenure.watch.donating import Donations
 
 _FIRST = 24  # events before the first look
 _LEAST_APART = 8  # events between two
@@ -42,6 +44,7 @@ class Watch:
         self._known: dict[tuple[str, ...], _Known] = {}
         self._events = self._next = self._looks = self._step = self._at_step = 0
         self._autopsies = 0
+        self._donations = Donations()
         self._spent = 0.0
         self._busy = False
 
@@ -55,6 +58,13 @@ class Watch:
     def _enlist(self, name: str, source: Source) -> None:
         self._growing[name] = growing = frameworks.grower(name, source)
         growing.on_failure(self._out_of_memory)
+        tell = getattr(growing, "on_refused", None)  # only JAX has donations
+        if tell is not None:
+            tell(lambda crowd, born: self._safely(lambda: self._refused(crowd, born, growing)))
+
+    def _refused(self, crowd: Crowd, born: str, growing: Growing) -> None:
+        if self._pid == os.getpid():
+            self._donations.refused(crowd, born, growing)
 
     def _out_of_memory(self, why: str, wanted: int | None = None) -> None:
         """Note what is alive, before the error reaches the program, which may make room or end."""
@@ -78,17 +88,17 @@ class Watch:
         if self._pid != os.getpid():
             self._forget()
         self._events += self._next
-        self._look_safely()
+        self._safely(self._look)
         self._wait()
 
-    def _look_safely(self) -> None:
+    def _safely(self, look: Callable[[], None]) -> None:
         if self._busy:
             return
         self._busy = True
         collecting = gc.isenabled()
         gc.disable()  # the user's cycles end when the user's program would have them end
         try:
-            self._look()
+            look()
         except Exception as error:  # noqa: BLE001
             self._recorder.trouble(f"looking for leaks: {error!r}")
         finally:
@@ -103,7 +113,7 @@ class Watch:
             regions.on_excess.remove(self._out_of_memory)
         if self._pid != os.getpid():
             return
-        self._look_safely()
+        self._safely(self._look)
         for growing in self._growing.values():
             growing.stop()
         found = [
@@ -111,8 +121,9 @@ class Watch:
         ]
         try:
             suspects.tell(self._recorder.folder, found)
+            donations.tell(self._recorder.folder, self._donations.explained())
         except OSError as error:
-            self._recorder.trouble(f"suspects of leaks could not be written: {error}")
+            self._recorder.trouble(f"what was seen could not be written: {error}")
 
     def _look(self) -> None:
         self._looks += 1

@@ -27,7 +27,6 @@ _FACTOR = 1.3  # from half of the events to the last
 _SMALL = 256  # bytes of something kept without a graph that nobody should be troubled with
 _CYCLES = 5  # waiting for the collector together
 _MANY = ("item", "cache", "closure", "exception", "hook", "default", "generator", "thread", "autograd", "key")
-_LINE = re.compile(r"(.*):(\d+) in (.*)")
 
 
 def leaks(path: Path, scanned: Callable[[], Scan]) -> tuple[Leak, ...]:
@@ -84,7 +83,7 @@ def _is_by_design(suspect: Suspect) -> bool:
     if suspect.what == "operations":
         return not suspect.stack
     if suspect.what == "traces":  # of a function that the user has a name for
-        return not any(lines.mentions(site.file, suspect.name) for site in _stack(suspect.stack))
+        return not any(lines.mentions(site.file, suspect.name) for site in sites.read(suspect.stack))
     if holder is None:
         return suspect.what == "buffers"
     if holder.kind == "cycle":
@@ -118,7 +117,7 @@ def _is_small_view(holder: Holder, suspect: Suspect) -> bool:
 def _is_of_the_users(holder: Holder, suspect: Suspect) -> bool:
     """Whether the user's own code closes the cycle: a library's is not theirs to mend."""
     places = [link.site for link in holder.links if link.site is not None]
-    files = [site.file for site in _stack(suspect.stack)]
+    files = [site.file for site in sites.read(suspect.stack)]
     if any(sites.is_user(place.file) for place in places):
         return True
     names = [link.text.rpartition(".")[2] for link in holder.links if link.kind == "attribute"]
@@ -165,7 +164,7 @@ def leak_of(suspect: Suspect) -> Leak:
     looks = _while_it_lived(suspect.looks)
     last = max(looks, key=lambda look: look.count)
     holder = _best(suspect)
-    born = _stack(suspect.stack)
+    born = sites.read(suspect.stack)
     files = _files(holder, born)
     return Leak(
         framework=suspect.framework,
@@ -211,11 +210,6 @@ def _stores(holder: Holder | None, files: Sequence[str]) -> list[lines.Store]:
 
 def _name(link: Link) -> str:
     return re.split(r"[.\[\s]", link.text)[-1] if link.text.startswith(".") else re.split(r"[\[\s(]", link.text)[0].rpartition(".")[2]  # fmt: skip
-
-
-def _stack(text: str) -> tuple[Site, ...]:
-    found = (_LINE.fullmatch(line) for line in text.split("\n"))
-    return tuple(Site(match[1], int(match[2]), match[3]) for match in found if match is not None)
 
 
 def together(found: Iterable[Leak]) -> list[Leak]:

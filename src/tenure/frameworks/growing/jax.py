@@ -25,13 +25,14 @@ _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 def grower(source: Source) -> Growing:
     """For the recorder that watches JAX."""
-    return Jax()
+    return Jax(source)
 
 
 class Jax:
     """Looks at JAX; see `Growing`."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: Any) -> None:
+        self._source = source
         self._original: Any = None
         self._patched: Any = None
         self._capture = stacks.capturer()
@@ -53,8 +54,22 @@ class Jax:
 
         self._patched = _Error.__init__ = __init__
 
+    def on_refused(self, tell: Callable[[Crowd, str], None]) -> None:
+        """Have this told of arrays that a call was to reuse, and did not: where and by what, and where they were born."""
+
+        def hear(name: str, stack: int, arrays: list[Any]) -> None:
+            nbytes = sum(array.nbytes for array in arrays)
+            largest = sorted(arrays, key=lambda array: -array.nbytes)
+            crowd = Crowd("jax", "donations", stacks.plain(stack), len(arrays), nbytes, name=name, members=largest)
+            tell(crowd, _born(largest[0]))
+
+        if self._source.native:
+            self._source.on_refused = hear
+
     def stop(self) -> None:
         """Listen no more."""
+        if self._source.native:
+            self._source.on_refused = None
         if self._patched is not None and _Error.__init__ is self._patched:
             _Error.__init__ = self._original
         remove = getattr(monitoring, "unregister_event_duration_listener", None)

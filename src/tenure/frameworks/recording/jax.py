@@ -2,7 +2,8 @@
 
 Every array that comes to be is seen, whatever made it, with the place in the user's code and the outermost compiled
 function (`jax.jit`, or the one that JAX runs for an operation) that gave it. What such a call takes counts as a use.
-An end is the last reference, `delete`, or a donation. Buffers inside a compiled computation are the compiler's: they
+An end is the last reference, `delete`, or a donation; of a donation that was offered and did not happen, though there was
+a result for it, `on_refused` is told. Buffers inside a compiled computation are the compiler's: they
 have no Python object, and are not seen. Neither is what reads an array on the host (`float(x)`, `numpy.asarray(x)`).
 Two arrays of the same bytes, as `jax.device_put` onto the same device gives, count once, until the last of them ends.
 
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -85,6 +87,7 @@ class Jax(Arrays):
         super().__init__(core, _KINDS)
         self._functions: weakref.WeakSet[Any] = weakref.WeakSet()
         self._turns = Turns()
+        self.on_refused: Callable[[str, int, list[Any]], None] | None = None  # function, stack of the call, arrays
 
     def start(self, sink: Sink) -> None:
         """Stand in the allocation of arrays and in the calls of compiled functions."""
@@ -92,7 +95,7 @@ class Jax(Arrays):
         self._turns = Turns()
         self.core.start(
             Array, stacks.core()._capture, self._describe, self.ops.number, self.trouble, FIRST_JAX,
-            _leaves, self._turned, self.stepped, _readers(),
+            _leaves, self._turned, self.stepped, _offered, self._refused, _readers(),
         )  # fmt: skip
         for array in ADAPTER.live():
             self.old.append(_text(array))
@@ -108,6 +111,21 @@ class Jax(Arrays):
     def _enrol(self, function: Any) -> None:
         if self.core.enrol(function):
             self._functions.add(function)
+
+    def _refused(self, function: Any, stack: int, offered: list[Any], result: Any) -> None:
+        """Some of these were not reused. That is no wonder where no result is like them: then JAX has warned of it."""
+        tell = self.on_refused
+        if tell is None:
+            return
+        room = Counter(_like(leaf) for leaf in _leaves(result) if type(leaf) is Array)
+        room.subtract(_like(array) for array in offered if array.is_deleted())
+        kept = []
+        for array in offered:
+            if not array.is_deleted() and room[_like(array)] > 0:
+                room[_like(array)] -= 1
+                kept.append(array)
+        if kept:
+            tell(getattr(function, "__name__", ""), stack, kept)
 
     def _describe(self, aval: Any, sharding: Any) -> tuple[int, int]:
         """The number of what such an array is, and its bytes."""
@@ -227,6 +245,17 @@ def _deleting(original: Callable[..., Any], core: Any) -> Callable[..., Any]:
 def _leaves(value: Any) -> list[Any]:
     """The arrays in a container that is not Python's own; typed keys are arrays of their own class."""
     return [getattr(leaf, "_base_array", leaf) for leaf in jax.tree_util.tree_leaves(value)]
+
+
+def _offered(function: Any) -> tuple[tuple[int, ...], frozenset[str]]:
+    """The arguments that a compiled function may reuse: their places, and their names."""
+    how = getattr(function, "_jit_info", None)
+    return tuple(getattr(how, "donate_argnums", None) or ()), frozenset(getattr(how, "donate_argnames", None) or ())
+
+
+def _like(array: Any) -> tuple[Any, ...]:
+    """What of an array another must have in common to lie in its memory."""
+    return array.shape, array.dtype, array.sharding
 
 
 def _measure(aval: Any, sharding: Any) -> int:

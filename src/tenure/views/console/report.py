@@ -75,6 +75,9 @@ def render(
         parts.append(("Faults", full.render(faults, colour=bold).splitlines()))
     if late:
         parts.append(("Held past its last use", full.render(late, colour=bold).splitlines()))
+    refused = [finding for finding in findings if finding.code == "TN503"]
+    if refused:
+        parts.append(("Not reused though it was donated", full.render(refused, colour=bold).splitlines()))
     if summary.notes:
         parts.append(("Notes", [f"  {_clean(note)}" for note in summary.notes]))
     on, off = ("\x1b[1m", "\x1b[0m") if bold else ("", "")
