@@ -17,7 +17,10 @@ import tenure
 torch = pytest.importorskip("torch")
 pa = pytest.importorskip("pyarrow")
 
+from tenure.frameworks.recording import torch as recording  # noqa: E402
 from tenure.trace.recorder import Recorder  # noqa: E402
+from tenure.views.html.build import build  # noqa: E402
+from tenure.views.html.detail import Detail  # noqa: E402
 
 
 @pytest.fixture(params=["native", "python"])
@@ -327,10 +330,26 @@ def test_a_shape_that_is_learnt_late_is_told(tmp_path):
         y.sum()
         del x, y
     query = "select bytes, shape, dtype from buffers where bytes in (12288, 3072) order by bytes"
-    assert tenure.load(tmp_path / "trace").sql(query).to_pylist() == [
+    trace = tenure.load(tmp_path / "trace")
+    assert trace.sql(query).to_pylist() == [
         {"bytes": 3072, "shape": "[32, 24]", "dtype": "float32"},
         {"bytes": 12288, "shape": "[64, 48]", "dtype": "float32"},
     ]
+    births = trace.sql("select shape from events where event = 'birth' and bytes = 12288").to_pylist()
+    assert births == [
+        {"shape": "[64, 48]" if recording.core() is None else None}
+    ]  # and yet the page says it, of the line and of the buffer
+    sites = build(trace)["sites"]
+    assert {(site["shape"], site["dtype"]) for site in sites if site["bytes"] == 12288} == {("[64, 48]", "float32")}
+    born = trace.sql("select epoch_us(time) as at from events where event = 'birth' and bytes = 12288").to_pylist()[0][
+        "at"
+    ]
+    asked = {
+        "at": str(born + 100_000 - trace.scanned.facts[0]),
+        "device": str(trace.scanned.words("device").index("cpu")),
+    }
+    shown = Detail(trace, [site["number"] for site in sites]).alive(asked)
+    assert [buffer["shape"] for buffer in shown["buffers"] if buffer["bytes"] == 12288] == ["[64, 48]"]
 
 
 def test_shapes_are_told_apart(tmp_path):

@@ -9,6 +9,8 @@ from typing import Any
 from tenure.analysis.scan import NEVER, Scan, Source
 from tenure.trace.events import NUMBERS
 
+_SOON = 4  # batches from the birth's on
+
 
 def rows_of(
     scan: Scan, lives: Sequence[Mapping[str, Any]], columns: Sequence[str], *, end: bool = False
@@ -28,6 +30,32 @@ def rows_of(
                     last = row["event"] == "end" or (row["buffer"] not in ended and row["event"] == "use")
                     if last if end else row["event"] == "birth":
                         found[source.at, row["buffer"]] = row
+    return found
+
+
+def births_of(
+    scan: Scan, lives: Sequence[Mapping[str, Any]], columns: Sequence[str]
+) -> dict[tuple[int, int], dict[str, Any]]:
+    """As `rows_of` says of births, with shapes and dtypes that came later.
+
+    What an operation makes has a shape when the next one takes it. If the first takes long, the birth is written by
+    then, and the shape comes with the buffer's next row: mostly of the next batch, or the last about it.
+    """
+    found = rows_of(scan, lives, columns)
+    late = [life for life in lives if not found.get((life["process"], life["buffer"]), {}).get("shape")]
+    for source in scan.sources:
+        wanted: dict[int, set[int]] = {}
+        for life in late:
+            if life["process"] == source.at:
+                first, last = life["batch"], life["last_batch"]
+                for batch in {*range(first, min(first + _SOON, last + 1)), last}:
+                    wanted.setdefault(batch, set()).add(life["buffer"])
+        read = ("buffer", "shape", "dtype")
+        for chunk in source.numbers.chunks(read, sorted(wanted)):
+            for number, batch in chunk:
+                for row in _rows(source, number, batch, read, wanted[number]):
+                    if row["shape"]:
+                        found.setdefault((source.at, row["buffer"]), {}).update(shape=row["shape"], dtype=row["dtype"])
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tenure.analysis.peak import alive_on, used_until, with_kinds
-from tenure.analysis.rows import rows_of
+from tenure.analysis.rows import births_of
 from tenure.analysis.scan import NEVER
 from tenure.analysis.timeline import lives_of, timeline
 from tenure.views.html import data, places
@@ -43,7 +43,7 @@ class Detail:
         found = with_kinds(scan, alive_on(scan, device, moment))
         ordered = found.sort_by([("bytes", "descending"), ("born", "ascending"), ("buffer", "ascending")])
         rows = ordered.slice(0, _BUFFERS).to_pylist()
-        born = rows_of(scan, rows, ("op", "shape", "dtype", "site"))
+        born = births_of(scan, rows, ("op", "shape", "dtype", "site"))
         told = []
         for life in rows:
             row = born.get((life["process"], life["buffer"]), {})

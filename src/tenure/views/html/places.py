@@ -9,7 +9,7 @@ from typing import Any
 from tenure.analysis.amounts import apart, frames, place
 from tenure.analysis.leaks import Leak
 from tenure.analysis.peak import tells_uses, used_until
-from tenure.analysis.rows import rows_of
+from tenure.analysis.rows import births_of, rows_of
 from tenure.analysis.scan import NEVER, Scan
 from tenure.analysis.timeline import SAMPLE, thinned
 from tenure.model import Holder, Site
@@ -27,7 +27,7 @@ def sites(scan: Scan, sample: Any, order: dict[int, int], held: dict[tuple[str, 
     """Each site that is shown, in its order; `sample` are lives of all of them, `held` who held what by file and line."""
     lives = _by_site(sample, order)
     largest = [max(rows, key=lambda life: life["bytes"]) for rows in lives.values()]
-    born, later = rows_of(scan, largest, _BORN), rows_of(scan, largest, _LATER, end=True)
+    born, later = births_of(scan, largest, _BORN), rows_of(scan, largest, _LATER, end=True)
     totals = scan.sites().to_pylist()
     found = []
     for number in order:
