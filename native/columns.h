@@ -27,7 +27,7 @@ struct Rows {  // one vector a column
         for (auto *column : {&event, &device, &shape, &op, &stack, &thread, &step, &scope, &kind, &cause, &last_op, &last_stack}) column->clear();
         for (auto *column : {&buffer, &uses}) column->clear();
     }
-    static constexpr size_t kMuch = 1 << 15;
+    static constexpr size_t kMuch = 1 << 16;
 };
 
 // For each kind of word the stream's numbers by ours (-1: none). Stacks below zero are told by "old stack", "old site".

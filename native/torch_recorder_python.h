@@ -50,16 +50,15 @@ PyObject *py_stop(PyObject *, PyObject *) {
 
 // read(last): hold the columns of what happened since; how many rows, and the largest number of a stack in them.
 PyObject *py_read(PyObject *, PyObject *last) {
-    Rows rows;
     Py_BEGIN_ALLOW_THREADS
     look_after_strangers();
     drain(last == Py_True);
+    held.clear();
     {  // never held while waiting for the GIL
         std::lock_guard<std::mutex> lock(reading);
-        std::swap(rows, lives.rows);
+        std::swap(held, lives.rows);
     }
     Py_END_ALLOW_THREADS
-    held = std::move(rows);
     return size(held);
 }
 
@@ -70,7 +69,7 @@ PyObject *py_columns(PyObject *, PyObject *argument) {
     long long offset = PyLong_AsLongLong(argument);
     if (offset == -1 && PyErr_Occurred()) return nullptr;
     PyObject *made = Columns(held, learnt).made(offset);
-    held = Rows{};
+    held.clear();
     return made;
 }
 
