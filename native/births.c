@@ -28,7 +28,7 @@ static PyObject *files = NULL;      /* dict: file name -> True (the user's), Fal
 static PyObject *s_running;
 
 /* Where a region keeps what: regions have __slots__. */
-static const char *const SLOTS[] = {"births", "outer", "frame", "agen", "limit", "check"};
+static const char *const SLOTS[] = {"_births", "outer", "frame", "agen", "limit", "check"};
 enum { BIRTHS, OUTER, FRAME, AGEN, LIMIT, CHECK, SLOT_COUNT };
 static Py_ssize_t offsets[SLOT_COUNT];
 
@@ -173,9 +173,51 @@ static PyObject *number_of(int offset) {
     return numbers[offset];
 }
 
+/* The last births, all of one region. Most handles are gone again soon: those have no record of their own. */
+#define LATEST 48
+static struct {
+    PyObject *ref;
+    PyCodeObject *code; /* or NULL */
+    int lasti;
+} latest[LATEST];
+static int latest_count = 0;
+static PyObject *latest_region = NULL; /* held */
+
+static void add_record(PyObject *births, PyObject *ref, PyCodeObject *code, int lasti) {
+    PyObject *offset = number_of(lasti);
+    PyObject *entry = offset ? PyTuple_Pack(3, ref, code ? (PyObject *)code : Py_None, offset) : NULL;
+    if (!entry || PyList_Append(births, entry) < 0) PyErr_Clear();
+    Py_XDECREF(entry);
+    Py_XDECREF(offset);
+}
+
+/* Make records of those that live. Here a collection may run, and more may be born: those come after. */
+static void note_latest(void) {
+    int count = latest_count;
+    PyObject *region = latest_region;
+    if (!region) return;
+    __typeof__(latest[0]) mine[LATEST];
+    memcpy(mine, latest, sizeof(mine[0]) * (size_t)count);
+    latest_count = 0;
+    latest_region = NULL;
+    for (int i = 0; i < count; i++) {
+        PyObject *births = slot(region, BIRTHS);
+        int alive = PyWeakref_GET_OBJECT(mine[i].ref) != Py_None;
+        if (alive && PyList_CheckExact(births)) {
+            Py_INCREF(births);
+            add_record(births, mine[i].ref, mine[i].code, mine[i].lasti);
+            PyObject *limit = slot(region, LIMIT);
+            if (PyLong_Check(limit) && PyList_GET_SIZE(births) > PyLong_AsSsize_t(limit)) compact(births, region);
+            Py_DECREF(births);
+        }
+        Py_DECREF(mine[i].ref);
+        Py_XDECREF(mine[i].code);
+    }
+    Py_DECREF(region);
+    PyErr_Clear();
+}
+
 static void record(PyObject *region, PyObject *handle) {
-    PyObject *births = slot(region, BIRTHS);
-    if (!PyList_CheckExact(births)) return;
     PyCodeObject *code = NULL;
     int lasti = -1;
     for (_PyInterpreterFrame *frame = top_frame(PyThreadState_Get()); frame; frame = frame->previous) {
@@ -187,17 +229,26 @@ static void record(PyObject *region, PyObject *handle) {
         lasti = _PyInterpreterFrame_LASTI(frame) * (int)sizeof(_Py_CODEUNIT);
         break;
     }
-    PyObject *ref = PyWeakref_NewRef(handle, NULL);
-    PyObject *offset = number_of(lasti);
-    PyObject *entry = ref && offset ? PyTuple_Pack(3, ref, code ? (PyObject *)code : Py_None, offset) : NULL;
-    if (entry && PyList_Append(births, entry) == 0) {
-        PyObject *limit = slot(region, LIMIT);
-        if (PyLong_Check(limit) && PyList_GET_SIZE(births) > PyLong_AsSsize_t(limit)) compact(births, region);
+    PyObject *ref = PyWeakref_NewRef(handle, NULL), *births = slot(region, BIRTHS);
+    if (!ref) { PyErr_Clear(); return; }
+    if (latest_region == region && latest_count < LATEST) {
+        Py_XINCREF(code);
+        latest[latest_count].ref = ref;
+        latest[latest_count].code = code;
+        latest[latest_count++].lasti = lasti;
+        return;
     }
-    Py_XDECREF(entry);
-    Py_XDECREF(ref);
-    Py_XDECREF(offset);
-    PyErr_Clear();
+    if (PyList_CheckExact(births)) add_record(births, ref, code, lasti); /* the allocator made room for none */
+    Py_DECREF(ref);
+}
+
+/* Room for one more birth of this region; before there is a new object. */
+static void make_room(PyObject *region) {
+    if (latest_region == region && latest_count < LATEST) return;
+    note_latest();
+    /* What ran meanwhile may have been born in another. */
+    while (latest_region && (latest_region != region || latest_count == LATEST)) note_latest();
+    if (!latest_region) { Py_INCREF(region); latest_region = region; }
 }
 
 /* Frameworks do not survive an allocation that fails, so a full scope raises at the next instruction instead.
@@ -221,6 +272,7 @@ static PyObject *birth(PyTypeObject *type, Py_ssize_t items) {
     if (!region) return original(type, items);
     Py_INCREF(region);
     raise_if_full(region);
+    make_room(region);
     int collecting = PyGC_Disable();
     PyObject *handle = original(type, items);
     if (handle) record(region, handle);
@@ -267,6 +319,11 @@ static PyObject *py_watch(PyObject *self, PyObject *type) {
 static PyObject *py_unwatch(PyObject *self, PyObject *unused) {
     for (Py_ssize_t i = 0; i < watched_count; i++)
         if (watched[i].type->tp_alloc == birth) watched[i].type->tp_alloc = watched[i].original;
+    Py_RETURN_NONE;
+}
+
+static PyObject *py_settle(PyObject *self, PyObject *unused) {
+    note_latest();
     Py_RETURN_NONE;
 }
 
@@ -332,6 +389,7 @@ static PyMethodDef methods[] = {
     {"setup", py_setup, METH_VARARGS, "setup(var, generators, prefixes, compilers, region class)"},
     {"watch", py_watch, METH_O, "watch(type): report births of this class"},
     {"unwatch", py_unwatch, METH_NOARGS, "unwatch(): give every class its own allocator back"},
+    {"settle", py_settle, METH_NOARGS, "settle(): what was born of late is in the births of its region"},
     {"current", py_current, METH_O, "current(without): the region that owns the running code"},
     {"survivors", py_survivors, METH_O, "survivors(births): what lives of these records, by class, and the ids of the adopted"},
     {NULL, NULL, 0, NULL},

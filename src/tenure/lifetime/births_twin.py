@@ -64,6 +64,10 @@ def unwatch() -> None:
     _settle()
 
 
+def settle() -> None:
+    """All is noted as it is born."""
+
+
 def current(without: Region | None, /) -> Region | None:
     """The region that owns the running code."""
     _settle()

@@ -69,6 +69,7 @@ class Budget:
         if not self._lock.acquire(blocking=False):
             return False
         try:
+            self._since += 1  # it is asked at each birth
             self._follow()
             if self._total > self._cap or self._since > _SELDOM + len(self._held):
                 self._count()
@@ -85,7 +86,6 @@ class Budget:
             self._forget(number)
         self._moved = len(moved)
         for record in self._new():
-            self._since += 1
             self._last = record
             handle = record[0]()
             if handle is not None and id(record) not in moved:

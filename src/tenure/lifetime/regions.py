@@ -33,18 +33,25 @@ class Region:
     `check`, where set, is asked before each birth for the class of error to raise, if there may be no more.
     """
 
-    __slots__ = ("agen", "births", "check", "frame", "limit", "moved", "name", "outer")
+    __slots__ = ("_births", "agen", "check", "frame", "limit", "moved", "name", "outer")
 
     def __init__(self, name: str, outer: Region | None) -> None:
         self.name = name
         self.outer = outer
         self.check: Callable[[], type[BaseException] | None] | None = None
-        self.births: list[Record] | None = []
+        self._births: list[Record] | None = []
         self.limit = 48  # of records, before the dead are forgotten
         self.frame: FrameType | None = None
         self.agen: AsyncGeneratorType[Any, Any] | None = None
         # Records that went to another region. They are not taken out of `births`, which the hook changes at any time.
         self.moved: dict[int, Record] = {}
+
+    @property
+    def births(self) -> list[Record] | None:
+        """The records of what was born or adopted here."""
+        if _hook is not None:
+            _hook.settle()
+        return self._births
 
     def records(self) -> list[Record]:
         """The records of what this region owns and what still lives."""
@@ -85,6 +92,9 @@ class Hook(Protocol):
     def unwatch(self) -> None:
         """Give every class its own allocator back."""
 
+    def settle(self) -> None:
+        """Note what was born of late with its region."""
+
     def current(self, without: Region | None, /) -> Region | None:
         """The region that owns the running code, `without` passed over."""
 
@@ -106,6 +116,8 @@ on_excess: list[Callable[[str], None]] = []  # told when a scope's cap is exceed
 def hook() -> Hook:
     """The birth hook in use: native if it can be built, else the twin."""
     global _hook
+    if _hook is not None:
+        return _hook
     with _lock:
         if _hook is None:
             built: Any = native.load("tenure_births", "births.c")
@@ -170,7 +182,7 @@ def leave(region: Region) -> list[Record]:
     with _lock:
         if region.births is None:
             return []
-        births, region.births, region.check = region.births, None, None
+        births, region._births, region.check = region.births, None, None
         frame, region.frame, region.agen = region.frame, None, None
         if frame is not None:
             regions = _generators.get(frame, [])
