@@ -15,6 +15,8 @@
 typedef struct {
     PyTypeObject *type;
     allocfunc original;
+    Py_ssize_t heirs;  /* direct subclasses, when it was last asked which of them to watch */
+    PyObject *users;   /* counts the native users of a handle, who hold it by one reference together; or None */
 } Watched;
 
 static Watched *watched = NULL;
@@ -28,13 +30,19 @@ static PyObject *files = NULL;      /* dict: file name -> True (the user's), Fal
 static PyObject *s_running;
 
 /* Where a region keeps what: regions have __slots__. */
-static const char *const SLOTS[] = {"_births", "outer", "frame", "agen", "limit", "check"};
+static const char *const SLOTS[] = {"noted", "outer", "frame", "agen", "limit", "check"};
 enum { BIRTHS, OUTER, FRAME, AGEN, LIMIT, CHECK, SLOT_COUNT };
 static Py_ssize_t offsets[SLOT_COUNT];
 
-/* The last answers, by the text's address: a birth asks for each frame up to the user's. */
-#define JUDGED 512
-static struct { PyObject *file, *owner; } judged[JUDGED];
+/* The last answers, by code: a birth asks for each frame up to the user's. An answer is in the lowest bits of the code's
+ * address, and there are two to a place, so that these and nothing else must be at the processor's hand. */
+enum { USERS = 1, LIBRARYS, COMPILERS, ANSWER = 3 };
+#define JUDGED 128
+static uintptr_t judged[JUDGED][2];
+/* Codes that had to make room there: their end may run anything, so it comes at the next birth. */
+#define DISMISSED 16
+static PyObject *dismissed[DISMISSED];
+static int dismissed_count = 0;
 
 static int starts_with_any(const char *name, PyObject *beginnings) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(beginnings); i++) {
@@ -56,14 +64,20 @@ static PyObject *looked_up(PyObject *file) {
     return answer;
 }
 
-static PyObject *whose(PyObject *file) {
-    size_t at = ((size_t)file >> 4) % JUDGED;
-    if (judged[at].file == file) return judged[at].owner;
-    PyObject *owner = looked_up(file);
-    Py_INCREF(file); /* so that no other text comes to lie there */
-    Py_XSETREF(judged[at].file, file);
-    judged[at].owner = owner;
-    return owner;
+static int whose(PyCodeObject *code) {
+    uintptr_t key = (uintptr_t)code, *two = judged[(key >> 4) * 0x9E3779B97F4A7C15ULL >> 57];
+    if ((two[0] & ~(uintptr_t)ANSWER) == key) return two[0] & ANSWER;
+    if ((two[1] & ~(uintptr_t)ANSWER) == key) return two[1] & ANSWER;
+    PyObject *owner = looked_up(code->co_filename);
+    uintptr_t answer = owner == Py_True ? USERS : owner == Py_False ? LIBRARYS : COMPILERS;
+    if (two[1]) {
+        if (dismissed_count == DISMISSED) return (int)answer;
+        dismissed[dismissed_count++] = (PyObject *)(two[1] & ~(uintptr_t)ANSWER);
+    }
+    two[1] = two[0];
+    two[0] = key | answer;
+    Py_INCREF(code); /* so that no other comes to lie there */
+    return (int)answer;
 }
 
 /* Borrowed: what a region keeps there. */
@@ -173,10 +187,29 @@ static PyObject *number_of(int offset) {
     return numbers[offset];
 }
 
-/* The last births, all of one region. Most handles are gone again soon: those have no record of their own. */
-#define LATEST 48
+/* A `.grad` that somebody has looked at, a tensor saved for backward. */
+static int is_natively_held(PyObject *handle) {
+    if (Py_REFCNT(handle) != 1) return 0;
+    for (Py_ssize_t i = 0; i < watched_count; i++) {
+        if (watched[i].type != Py_TYPE(handle)) continue;
+        if (watched[i].users == Py_None) return 0;
+        Py_INCREF(handle);
+        PyObject *count = PyObject_CallOneArg(watched[i].users, handle);
+        Py_DECREF(handle);
+        int shared = count && PyLong_Check(count) && PyLong_AsLong(count) > 1; /* the handle is one of them */
+        Py_XDECREF(count);
+        PyErr_Clear();
+        return shared;
+    }
+    return 0;
+}
+
+/* The last births, all of one region. Most handles are gone again soon: those have no record of their own, and their weak
+ * references wait here for other handles. */
+#define LATEST 256
+#define MANY 192 /* that live: these are recorded */
 static struct {
-    PyObject *ref;
+    PyObject *ref;      /* beyond the last birth: one that died, or NULL */
     PyCodeObject *code; /* or NULL */
     int lasti;
 } latest[LATEST];
@@ -191,19 +224,39 @@ static void add_record(PyObject *births, PyObject *ref, PyCodeObject *code, int 
     Py_XDECREF(offset);
 }
 
+/* Forget those that are gone, and, if `spare`, those that a scope leaves alone at its end. */
+static void forget_latest(int spare) {
+    PyCodeObject *codes[LATEST]; /* what the end of a code may run comes after */
+    int kept = 0, gone = 0;
+    for (int i = 0; i < latest_count; i++) {
+        PyObject *handle = PyWeakref_GET_OBJECT(latest[i].ref);
+        if (handle == Py_None || (spare && is_natively_held(handle))) {
+            codes[gone++] = latest[i].code;
+            continue;
+        }
+        __typeof__(latest[0]) one = latest[i];
+        latest[i].ref = latest[kept].ref;
+        latest[kept++] = one;
+    }
+    latest_count = kept;
+    while (gone) Py_XDECREF(codes[--gone]);
+}
+
 /* Make records of those that live. Here a collection may run, and more may be born: those come after. */
-static void note_latest(void) {
-    int count = latest_count;
+static void note_latest(int spare) {
     PyObject *region = latest_region;
     if (!region) return;
+    forget_latest(spare);
+    if (latest_region != region) return; /* what that ran has noted them */
+    int count = latest_count;
     __typeof__(latest[0]) mine[LATEST];
     memcpy(mine, latest, sizeof(mine[0]) * (size_t)count);
+    for (int i = 0; i < count; i++) latest[i].ref = NULL;
     latest_count = 0;
     latest_region = NULL;
     for (int i = 0; i < count; i++) {
         PyObject *births = slot(region, BIRTHS);
-        int alive = PyWeakref_GET_OBJECT(mine[i].ref) != Py_None;
-        if (alive && PyList_CheckExact(births)) {
+        if (PyList_CheckExact(births)) {
             Py_INCREF(births);
             add_record(births, mine[i].ref, mine[i].code, mine[i].lasti);
             PyObject *limit = slot(region, LIMIT);
@@ -217,23 +270,47 @@ static void note_latest(void) {
     PyErr_Clear();
 }
 
+/* A weak reference to a new handle: `waiting`, whose own handle is gone, or a new one. Steals `waiting`.
+ * To make one costs several times what the rest of a birth does: the collector has it in a list with others that the
+ * processor does not have at hand. It needs to know none of these, which refer to nothing. */
+static PyObject *weak_reference(PyObject *waiting, PyObject *handle) {
+#ifndef Py_GIL_DISABLED
+    PyWeakReference *old = (PyWeakReference *)waiting;
+    if (old && Py_REFCNT(old) == 1 && old->wr_object == Py_None) { /* nobody else has it: it may become another's */
+        PyWeakReference **references = (PyWeakReference **)PyObject_GET_WEAKREFS_LISTPTR(handle);
+        if (!*references) {
+            old->wr_object = handle;
+            old->hash = -1;
+            *references = old;
+            return waiting;
+        }
+    }
+#endif
+    PyObject *ref = PyWeakref_NewRef(handle, NULL);
+    if (ref) PyObject_GC_UnTrack(ref);
+    Py_XDECREF(waiting);
+    return ref;
+}
+
 static void record(PyObject *region, PyObject *handle) {
     PyCodeObject *code = NULL;
     int lasti = -1;
     for (_PyInterpreterFrame *frame = top_frame(PyThreadState_Get()); frame; frame = frame->previous) {
         PyCodeObject *candidate = frame_code(frame);
-        PyObject *owner = candidate ? whose(candidate->co_filename) : Py_False;
-        if (owner == Py_None) return; /* a constant of a compiled function lives in the compiler's cache */
-        if (owner == Py_False) continue;
+        int owner = candidate ? whose(candidate) : LIBRARYS;
+        if (owner == COMPILERS) return; /* a constant of a compiled function lives in the compiler's cache */
+        if (owner == LIBRARYS) continue;
         code = candidate;
         lasti = _PyInterpreterFrame_LASTI(frame) * (int)sizeof(_Py_CODEUNIT);
         break;
     }
-    PyObject *ref = PyWeakref_NewRef(handle, NULL), *births = slot(region, BIRTHS);
+    int has_room = latest_region == region && latest_count < LATEST;
+    PyObject *waiting = has_room ? latest[latest_count].ref : NULL, *births = slot(region, BIRTHS);
+    PyObject *ref = weak_reference(waiting, handle);
+    if (has_room) latest[latest_count].ref = ref;
     if (!ref) { PyErr_Clear(); return; }
-    if (latest_region == region && latest_count < LATEST) {
+    if (has_room) {
         Py_XINCREF(code);
-        latest[latest_count].ref = ref;
         latest[latest_count].code = code;
         latest[latest_count++].lasti = lasti;
         return;
@@ -244,10 +321,11 @@ static void record(PyObject *region, PyObject *handle) {
 
 /* Room for one more birth of this region; before there is a new object. */
 static void make_room(PyObject *region) {
+    while (dismissed_count) Py_DECREF(dismissed[--dismissed_count]);
     if (latest_region == region && latest_count < LATEST) return;
-    note_latest();
-    /* What ran meanwhile may have been born in another. */
-    while (latest_region && (latest_region != region || latest_count == LATEST)) note_latest();
+    if (latest_region == region) forget_latest(0);
+    /* What runs meanwhile may be born in another. */
+    while (latest_region && (latest_region != region || latest_count > MANY)) note_latest(0);
     if (!latest_region) { Py_INCREF(region); latest_region = region; }
 }
 
@@ -289,7 +367,11 @@ static PyObject *py_setup(PyObject *self, PyObject *args) {
     PyObject *fresh = PyDict_New();
     if (!fresh) return NULL;
     if (find_slots(kind) < 0) { Py_DECREF(fresh); return NULL; }
-    for (int i = 0; i < JUDGED; i++) Py_CLEAR(judged[i].file);
+    for (int i = 0; i < JUDGED * 2; i++) {
+        uintptr_t old = judged[i / 2][i % 2];
+        judged[i / 2][i % 2] = 0;
+        Py_XDECREF((PyObject *)(old & ~(uintptr_t)ANSWER));
+    }
     Py_INCREF(a); Py_XSETREF(var, a);
     Py_INCREF(b); Py_XSETREF(generators, b);
     Py_INCREF(c); Py_XSETREF(prefixes, c);
@@ -298,10 +380,30 @@ static PyObject *py_setup(PyObject *self, PyObject *args) {
     Py_RETURN_NONE;
 }
 
-static PyObject *py_watch(PyObject *self, PyObject *type) {
-    if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "watch() takes a class");
+/* -1 if that cannot be known: a class of the interpreter's own keeps them elsewhere. */
+static Py_ssize_t heirs_of(PyTypeObject *type) {
+    if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) return -1;
+    PyObject *known = (PyObject *)type->tp_subclasses; /* by address, weakly */
+    return known ? PyDict_GET_SIZE(known) : 0;
+}
+
+/* A watched class never dies, so one that is new shows in the number of its base's. */
+static PyObject *py_resume(PyObject *self, PyObject *unused) {
+    for (Py_ssize_t i = 0; i < watched_count; i++)
+        if (watched[i].heirs < 0 || heirs_of(watched[i].type) != watched[i].heirs) Py_RETURN_FALSE;
+    for (Py_ssize_t i = 0; i < watched_count; i++) {
+        PyTypeObject *type = watched[i].type;
+        if (type->tp_alloc == birth) continue;
+        watched[i].original = type->tp_alloc;
+        type->tp_alloc = birth;
+    }
+    Py_RETURN_TRUE;
+}
+
+static PyObject *py_watch(PyObject *self, PyObject *args) {
+    PyObject *type, *users;
+    if (!PyArg_ParseTuple(args, "O!O", &PyType_Type, &type, &users)) return NULL;
     PyTypeObject *t = (PyTypeObject *)type;
-    if (t->tp_alloc == birth) Py_RETURN_NONE;
     Py_ssize_t at = 0;
     while (at < watched_count && watched[at].type != t) at++;
     if (at == watched_count) {
@@ -309,10 +411,16 @@ static PyObject *py_watch(PyObject *self, PyObject *type) {
         if (!grown) return PyErr_NoMemory();
         watched = grown;
         Py_INCREF(type); /* a watched class must not be reused for another while we hold its address */
+        watched[watched_count].users = NULL;
         watched[watched_count++].type = t;
     }
-    watched[at].original = t->tp_alloc;
-    t->tp_alloc = birth;
+    Py_INCREF(users);
+    Py_XSETREF(watched[at].users, users);
+    watched[at].heirs = heirs_of(t);
+    if (t->tp_alloc != birth) {
+        watched[at].original = t->tp_alloc;
+        t->tp_alloc = birth;
+    }
     Py_RETURN_NONE;
 }
 
@@ -323,8 +431,19 @@ static PyObject *py_unwatch(PyObject *self, PyObject *unused) {
 }
 
 static PyObject *py_settle(PyObject *self, PyObject *unused) {
-    note_latest();
+    note_latest(0);
     Py_RETURN_NONE;
+}
+
+static PyObject *py_close(PyObject *self, PyObject *args) {
+    PyObject *region;
+    int spare;
+    if (!PyArg_ParseTuple(args, "Op", &region, &spare)) return NULL;
+    while (latest_region == region) note_latest(spare); /* which may run what makes more */
+    PyObject **noted = (PyObject **)((char *)region + offsets[BIRTHS]), *births = *noted;
+    Py_INCREF(Py_None);
+    *noted = Py_None;
+    return births;
 }
 
 static PyObject *py_current(PyObject *self, PyObject *without) {
@@ -358,6 +477,7 @@ static int add_address(PyObject *addresses, PyObject *handle) {
 }
 
 /* survivors(births): what lives of these records, by class, in the order of births; and the ids of those that were adopted.
+ * Without those that no name leads to, only native code: to end them would free nothing.
  * Each handle is in one list, once, and nothing else here refers to it: whoever asks counts references. */
 static PyObject *py_survivors(PyObject *self, PyObject *births) {
     if (!PyList_Check(births)) return PyErr_Format(PyExc_TypeError, "survivors() takes a list of records");
@@ -368,7 +488,11 @@ static PyObject *py_survivors(PyObject *self, PyObject *births) {
     for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(births); i++) {
         PyObject *record = PyList_GET_ITEM(births, i), *handle = handle_of(record);
         if (!handle) continue;
-        if (PyTuple_GET_SIZE(record) > 3 && (failed = add_address(adopted, handle) < 0)) break; /* which starts none */
+        if (PyTuple_GET_SIZE(record) > 3) {
+            if ((failed = add_address(adopted, handle) < 0)) break; /* which starts none */
+        } else if (is_natively_held(handle)) {
+            continue;
+        }
         size_t at = ((size_t)handle >> 4) * 0x9E3779B97F4A7C15ULL >> 20 & (size - 1);
         while (seen[at] && seen[at] != handle) at = (at + 1) & (size - 1);
         if (seen[at]) continue;
@@ -387,9 +511,11 @@ static PyObject *py_survivors(PyObject *self, PyObject *births) {
 
 static PyMethodDef methods[] = {
     {"setup", py_setup, METH_VARARGS, "setup(var, generators, prefixes, compilers, region class)"},
-    {"watch", py_watch, METH_O, "watch(type): report births of this class"},
+    {"watch", py_watch, METH_VARARGS, "watch(type, users): report births of this class"},
+    {"resume", py_resume, METH_NOARGS, "resume(): report births of all classes so far; False if there are new subclasses of them"},
     {"unwatch", py_unwatch, METH_NOARGS, "unwatch(): give every class its own allocator back"},
     {"settle", py_settle, METH_NOARGS, "settle(): what was born of late is in the births of its region"},
+    {"close", py_close, METH_VARARGS, "close(region, spare): the records of what was born in it; it notes no more"},
     {"current", py_current, METH_O, "current(without): the region that owns the running code"},
     {"survivors", py_survivors, METH_O, "survivors(births): what lives of these records, by class, and the ids of the adopted"},
     {NULL, NULL, 0, NULL},

@@ -70,9 +70,9 @@ def is_user(file: str) -> bool:
     return known
 
 
-def mark() -> tuple[CodeType | None, int]:
-    """The innermost user frame of this thread, as `at` takes it: cheap to keep, a line only when asked."""
-    frame = _innermost(sys._getframe(1))
+def mark(frame: FrameType | None = None) -> tuple[CodeType | None, int]:
+    """The innermost user frame, of this thread or from `frame` on, as `at` takes it: cheap to keep, a line only when asked."""
+    frame = _innermost(frame or sys._getframe(1))
     return (None, -1) if frame is None else (frame.f_code, frame.f_lasti)
 
 
@@ -86,7 +86,10 @@ def here() -> Site | None:
 
 
 def _innermost(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and not is_user(frame.f_code.co_filename):
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if _known.get(file) or (file not in _known and is_user(file)):
+            break
         frame = frame.f_back
     return frame
 

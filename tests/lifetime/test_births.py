@@ -3,6 +3,7 @@
 import gc
 import random
 import threading
+import weakref
 
 import pytest
 
@@ -90,3 +91,79 @@ def test_what_a_collection_makes_meanwhile_is_known_too():
     finally:
         gc.set_threshold(*before)
     assert all(tenure.info(one).state == "disposed" for one in (*kept, *made))
+
+
+def test_more_that_live_than_are_looked_at_together():
+    with tenure.scope() as scope:
+        kept = [torch.ones(1) for _ in range(1000)]
+        assert [id(one) for one in scope.tensors()] == list(map(id, kept))
+        del kept[::3]
+        kept += [torch.ones(1) for _ in range(500)]
+    assert all(tenure.info(one).state == "disposed" for one in kept)
+
+
+def test_a_weak_reference_of_the_users_never_leads_to_another_tensor():
+    with tenure.scope():
+        refs = []
+        for _ in range(3):
+            tensors = [torch.ones(1) for _ in range(300)]
+            refs += map(weakref.ref, tensors)
+            assert all(ref() is tensor for ref, tensor in zip(refs[-300:], tensors, strict=True))
+            del tensors
+            assert not any(ref() for ref in refs)
+        later = [torch.ones(1) for _ in range(900)]
+        assert not any(ref() for ref in refs)
+        assert len({hash(weakref.ref(tensor)) for tensor in later}) == len(later)
+
+
+def test_a_subclass_that_is_made_between_two_scopes():
+    with tenure.scope():
+        torch.ones(1)
+
+    class Mine(torch.Tensor):
+        pass
+
+    with tenure.scope():
+        one = torch.ones(2).as_subclass(Mine)
+
+    class Others(Mine):
+        pass
+
+    with tenure.scope():
+        other = torch.ones(2).as_subclass(Others)
+    assert tenure.info(one).state == tenure.info(other).state == "disposed"
+
+
+def test_what_only_autograd_has_is_left_to_it():
+    weight = torch.ones(3, requires_grad=True)
+    with tenure.scope() as scope:
+        loss = (weight * 2).sum()
+        loss.backward()
+        assert weight.grad is not None  # which makes a handle
+        named = weight.grad.clone()
+    assert tenure.info(loss).state == tenure.info(named).state == "disposed"
+    assert weight.grad.tolist() == [2, 2, 2]
+    assert len(scope.remains) == 2
+
+
+def test_a_gradient_that_has_a_name_is_ended_with_its_scope():
+    weight = torch.ones(3, requires_grad=True)
+    with tenure.scope():
+        (weight * 2).sum().backward()
+        mine = weight.grad
+    assert tenure.info(mine).state == "disposed"
+
+
+def test_births_of_many_functions_that_come_and_go_are_told_with_their_lines(tmp_path):
+    gone = []
+    with tenure.scope() as scope:
+        kept = []
+        for number in range(1, 1500):  # more than the hook keeps answers for
+            made = compile("\n" * (number - 1) + "kept.append(torch.ones(1))", str(tmp_path / "mine.py"), "exec")
+            weakref.finalize(made, gone.append, number)
+            exec(made, {"kept": kept, "torch": torch})
+            del made
+        assert [tenure.info(one).born.line for one in kept] == list(range(1, 1500))
+        kept.clear()
+        assert scope.tensors() == []
+    assert len(gone) > 1000

@@ -13,17 +13,20 @@ _ADAPTERS = ("torch", "jax", "tensorflow", "numpy")
 # Those that a trace records; of NumPy, only what their tensors share.
 RECORDED = ("torch", "jax", "tensorflow")
 _awake: dict[str, Framework] = {}
+_all_awake: tuple[Framework, ...] = ()
 _owners: dict[type, Framework | None] = {}
 
 
 def awake() -> tuple[Framework, ...]:
-    """The frameworks that the user has imported, each with its adapter."""
+    """The frameworks that the user has imported, each with its adapter; the same tuple until there is one more."""
+    global _all_awake
     for name in _ADAPTERS:
-        if name not in _awake and _is_imported(name):
+        if name not in _awake and name in sys.modules and _is_imported(name):
             module: Any = importlib.import_module(f"tenure.frameworks.{name}")
             _awake[name] = cast("Framework", module.ADAPTER)
             _owners.clear()
-    return tuple(_awake.values())
+            _all_awake = tuple(_awake.values())
+    return _all_awake
 
 
 def owner(thing: object) -> Framework | None:

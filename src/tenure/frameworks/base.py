@@ -65,8 +65,11 @@ class Framework(Protocol):
         be out of reach are left as they were, and returned with the reason.
         """
 
-    def births(self) -> Iterable[type]:
-        """Classes whose new instances a scope claims."""
+    def births(self) -> Iterable[tuple[type, Callable[[Any], int] | None]]:
+        """Classes whose new instances a scope claims.
+
+        With each, where native users of a handle together hold it by one reference, what counts them; else None.
+        """
 
     def exempt(self, tensors: list[Any]) -> set[int]:
         """The ids of those born in a scope, all of one class, that belong to something longer-lived.

@@ -110,9 +110,9 @@ class Jax:
         taken = {_start(twins[index]) for index, (framed, heap) in enumerate(seen) if framed + heap > 0}
         return kept | {id(array) for array in arrays if _start(array) in taken}
 
-    def births(self) -> Iterable[type]:
+    def births(self) -> Iterable[tuple[type, None]]:
         """Concrete arrays."""
-        return (Array,)
+        return ((Array, None),)
 
     def exempt(self, tensors: list[Any]) -> set[int]:
         """Parts of other arrays, which JAX makes behind the scenes, and what a trace or the compilation cache keeps."""

@@ -52,7 +52,7 @@ class Numpy:
         """Nothing to do: `refusal` said so."""
         return []
 
-    def births(self) -> Iterable[type]:
+    def births(self) -> Iterable[tuple[type, None]]:
         """None: what a scope could not end it does not claim."""
         return ()
 

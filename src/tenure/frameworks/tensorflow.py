@@ -101,9 +101,9 @@ class Tensorflow:
             variable.__class__ = EndedVariable
         return []
 
-    def births(self) -> Iterable[type]:
+    def births(self) -> Iterable[tuple[type, None]]:
         """Eager tensors; variables are never claimed."""
-        return (Eager,)
+        return ((Eager, None),)
 
     def exempt(self, tensors: list[Any]) -> set[int]:
         """Handles of variables: resources are not data."""

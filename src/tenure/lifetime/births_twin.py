@@ -20,6 +20,7 @@ from tenure import sites
 
 if TYPE_CHECKING:
     import contextvars
+    from collections.abc import Callable
     from types import FrameType
 
     from tenure.lifetime.regions import Region
@@ -49,12 +50,17 @@ def setup(
     _var, _generators = var, generators
 
 
-def watch(kind: type, /) -> None:
+def watch(kind: type, users: Callable[[Any], int] | None, /) -> None:
     """Report births of this class. A callback cannot raise, so caps are looked at only when their scope is left."""
     slot = _slot(kind)
     if kind not in _originals:
         _originals[kind] = (slot.value or 0, _ALLOC(slot.value or 0))
     slot.value = ctypes.cast(_birth, ctypes.c_void_p).value
+
+
+def resume() -> bool:
+    """Whether births of all classes are reported again, and there are no new ones: this twin wants to be told each."""
+    return False
 
 
 def unwatch() -> None:
@@ -68,11 +74,17 @@ def settle() -> None:
     """All is noted as it is born."""
 
 
+def close(region: Region, spare: bool, /) -> list[Any] | None:
+    """The records of what was born in it; it notes no more."""
+    births, region.noted = region.noted, None
+    return births
+
+
 def current(without: Region | None, /) -> Region | None:
     """The region that owns the running code."""
     _settle()
     region: Region | None = _var.get()
-    while region is not None and (region is without or region.births is None or _suspended(region)):
+    while region is not None and (region is without or region.noted is None or _suspended(region)):
         region = region.outer
     if _generators:
         running = _running(without)
@@ -102,7 +114,7 @@ def _running(without: Region | None) -> Region | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         for region in reversed(_generators.get(frame, ())):
-            if region is not without and region.births is not None:
+            if region is not without and region.noted is not None:
                 return region
         frame = frame.f_back
     return None
@@ -141,7 +153,7 @@ def _alloc(kind: type, items: int) -> Any:
         handle = _allocate(kind, items)
         ref = weakref.ref(handle)
         _pending.ref = ref
-        if region is not None and region.births is not None:
+        if region is not None and region.noted is not None:
             _record(region, ref)
     except KeyboardInterrupt:
         # Must not leave a callback: the framework would see an allocation fail without a reason.
@@ -158,7 +170,7 @@ def _record(region: Region, ref: Any) -> None:
             return
         frame = frame.f_back
     code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, -1)
-    births = region.births
+    births = region.noted
     if births is None:
         return
     births.append((ref, code, lasti))

@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator
 from types import AsyncGeneratorType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tenure import native, sites
+from tenure import frameworks, native, sites
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from tenure.frameworks.base import Framework
     from tenure.model import Site
 
 # Weak reference, code and instruction of the user's frame; a fourth item marks what was adopted, not born here.
@@ -33,13 +32,13 @@ class Region:
     `check`, where set, is asked before each birth for the class of error to raise, if there may be no more.
     """
 
-    __slots__ = ("_births", "agen", "check", "frame", "limit", "moved", "name", "outer")
+    __slots__ = ("agen", "check", "frame", "limit", "moved", "name", "noted", "outer")
 
     def __init__(self, name: str, outer: Region | None) -> None:
         self.name = name
         self.outer = outer
         self.check: Callable[[], type[BaseException] | None] | None = None
-        self._births: list[Record] | None = []
+        self.noted: list[Record] | None = []  # None when the region has ended
         self.limit = 48  # of records, before the dead are forgotten
         self.frame: FrameType | None = None
         self.agen: AsyncGeneratorType[Any, Any] | None = None
@@ -48,10 +47,10 @@ class Region:
 
     @property
     def births(self) -> list[Record] | None:
-        """The records of what was born or adopted here."""
+        """The records of what was born or adopted here, the latest too."""
         if _hook is not None:
             _hook.settle()
-        return self._births
+        return self.noted
 
     def records(self) -> list[Record]:
         """The records of what this region owns and what still lives."""
@@ -86,8 +85,11 @@ class Hook(Protocol):
     ) -> None:
         """Say where regions are found, which frames are not the user's, and what regions are."""
 
-    def watch(self, kind: type, /) -> None:
-        """Report births of this class."""
+    def watch(self, kind: type, users: Callable[[Any], int] | None, /) -> None:
+        """Report births of this class; `users` is as `Framework.births` has it."""
+
+    def resume(self) -> bool:
+        """Report births of all classes that were watched before; False if these have new subclasses, or it cannot."""
 
     def unwatch(self) -> None:
         """Give every class its own allocator back."""
@@ -95,18 +97,29 @@ class Hook(Protocol):
     def settle(self) -> None:
         """Note what was born of late with its region."""
 
+    def close(self, region: Region, spare: bool, /) -> list[Record] | None:
+        """The records of what was born in it, which notes no more from then on; None if it was closed before.
+
+        The native hook leaves out what `survivors` does, if it is to `spare` it.
+        """
+
     def current(self, without: Region | None, /) -> Region | None:
         """The region that owns the running code, `without` passed over."""
 
     def survivors(self, births: list[Record], /) -> tuple[dict[type, list[Any]], set[int]]:
-        """What lives of these records, by class, in the order of births, each once; and the ids of the adopted."""
+        """What lives of these records, by class, in the order of births, each once; and the ids of the adopted.
+
+        The native hook leaves out what only native code refers to, which `Framework.exempt` would spare.
+        """
 
 
 _var: contextvars.ContextVar[Region | None] = contextvars.ContextVar("tenure_region", default=None)
 _generators: dict[FrameType, list[Region]] = {}
 _lock = threading.RLock()
 _open: list[Region] = []
+_GENERATORS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _hook: Hook | None = None
+_watched: tuple[Framework, ...] = ()  # those whose births are
 # A recorder is told the name of the scope that this thread is in, and why what is ended now is ended; empty for none.
 on_scope: list[Callable[[str], None]] = []
 on_end: list[Callable[[str], None]] = []
@@ -147,19 +160,24 @@ def origin(handle: Any) -> tuple[Site | None, str | None]:
     return None, None
 
 
-def enter(region: Region, frame: FrameType | None, kinds: Iterable[type]) -> None:
-    """Make `region` the current one for the code of `frame`; births of `kinds` go to it."""
-    watcher = hook()
+def enter(region: Region, frame: FrameType | None, *, births: bool = True) -> None:
+    """Make `region` the current one for the code of `frame`: what is born there goes to it, unless there are no `births`."""
+    global _watched
+    watcher, awake = hook(), frameworks.awake()
     with _lock:
         _open.append(region)
-        for kind in kinds:
-            watcher.watch(kind)
-        if frame is not None and frame.f_code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
+        if births and not (watcher.resume() and _watched is awake):
+            _watched = awake
+            for framework in awake:
+                for kind, users in framework.births():
+                    watcher.watch(kind, users)
+        if frame is not None and frame.f_code.co_flags & _GENERATORS:
             region.frame = frame
             region.agen = _async_generator(frame)
             _generators.setdefault(frame, []).append(region)
     _var.set(region)
-    _tell(on_scope, region.name)
+    if on_scope:
+        _tell(on_scope, region.name)
 
 
 def _tell(calls: list[Callable[[str], None]], word: str) -> None:
@@ -177,12 +195,14 @@ def ending(cause: str) -> Iterator[None]:
         _tell(on_end, "")
 
 
-def leave(region: Region) -> list[Record]:
-    """End the region and hand over the records of what it owns."""
+def leave(region: Region, *, spare: bool = False) -> list[Record]:
+    """End the region and hand over the records of what it owns, perhaps without what only native code refers to."""
+    watcher = hook()
     with _lock:
-        if region.births is None:
+        births = watcher.close(region, spare)
+        if births is None:
             return []
-        births, region._births, region.check = region.births, None, None
+        region.check = None
         frame, region.frame, region.agen = region.frame, None, None
         if frame is not None:
             regions = _generators.get(frame, [])
@@ -192,7 +212,7 @@ def leave(region: Region) -> list[Record]:
                 _generators.pop(frame, None)
         _open.remove(region)
         if not _open:
-            hook().unwatch()
+            watcher.unwatch()
     if _var.get() is region:
         _var.set(region.outer)
     if on_scope:

@@ -42,15 +42,15 @@ class Scope:
                 f"scope {self.name!r} was entered already (at {sites.at(*self._entered)}); a scope is for one use: "
                 "write `with tenure.scope(...)` anew each time, or use it as a decorator"
             )
-        self._entered = sites.mark()
+        frame = _owner_frame()
+        self._entered = sites.mark(frame)
         if not self.name:
             entered = sites.at(*self._entered)
             self.name = entered.short if entered else "scope"
         self._region = Region(self.name, regions.current())
         if self.cap is not None:
             self._region.check = functools.partial(self._check_cap, Budget(self._region, self.cap))
-        kinds = [kind for framework in frameworks.awake() for kind in framework.births()]
-        regions.enter(self._region, _owner_frame(), kinds)
+        regions.enter(self._region, frame)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -68,7 +68,7 @@ class Scope:
         region = self._opened()
         inner = regions.current()
         misnested = inner is not None and inner is not region and _is_inside(inner, region)
-        over = self._excess() if error is None else None
+        over = self._excess() if self.cap is not None and error is None else None
         self._finish(result)
         if misnested and inner is not None:
             text = (
@@ -134,7 +134,7 @@ class Scope:
     def __repr__(self) -> str:
         if self._region is None:
             return f"<tenure.scope {self.name!r}, not entered>"
-        if self._region.births is None:
+        if self._region.noted is None:
             return f"<tenure.scope {self.name!r}, ended>"
         return f"<tenure.scope {self.name!r}, {len(self.tensors())} tensors, {size(self.nbytes)}>"
 
@@ -148,11 +148,11 @@ class Scope:
 
     def _finish(self, result: Any) -> None:
         region = self._region
-        if region is None or region.births is None:
+        if region is None or region.noted is None:
             return
         if result is not None:
             self.hand_out(result)
-        self._report = end(regions.leave(region), self.name, "scope exit", sites.here)
+        self._report = end(regions.leave(region, spare=True), self.name, "scope exit", sites.here)
         if self._report is None:
             self._remains = Remains()
 
@@ -162,7 +162,7 @@ class Scope:
         return self._region
 
     def _excess(self) -> CapExceeded | None:
-        if self.cap is None or self._region is None or self._region.births is None:
+        if self.cap is None or self._region is None or self._region.noted is None:
             return None
         handles = self.tensors()
         behind = sorted(dispose.parts(handles), key=lambda part: -part.nbytes)
@@ -225,11 +225,11 @@ def scope(name: Any = None, *, cap: int | str | None = None) -> Any:
     Raises:
         ScopeError: entered twice, left out of order, or the cap makes no sense.
     """
-    if callable(name) and not isinstance(name, str):
-        return Scope(None, parse_cap(cap))(name)
     if name is not None and not isinstance(name, str):
+        if callable(name):
+            return Scope(None, parse_cap(cap))(name)
         raise Unsupported(f"scope() takes a name (text) or a function to decorate; got {type(name).__name__}")
-    return Scope(name, parse_cap(cap))
+    return Scope(name, None if cap is None else parse_cap(cap))
 
 
 def keep(x: T, *, forever: bool = False) -> T:
@@ -354,7 +354,7 @@ def _move(handles: list[Any], source: Region, target: Region | None) -> None:
 
 def _open_outer(region: Region) -> Region | None:
     outer = region.outer
-    while outer is not None and outer.births is None:
+    while outer is not None and outer.noted is None:
         outer = outer.outer
     return outer
 

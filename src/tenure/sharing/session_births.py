@@ -22,7 +22,7 @@ class Births:
         self._lock = threading.Lock()
         self._region = Region(name, None)
         # Open, so that `keep` finds what it owns, but no code runs in it: each run has a region of its own.
-        contextvars.copy_context().run(regions.enter, self._region, None, ())
+        contextvars.copy_context().run(regions.enter, self._region, None, births=False)
 
     def call(self, function: Callable[[], Any]) -> Any:
         """Run a function; the tensors in what it returns go to the scope around the call, if there is one."""

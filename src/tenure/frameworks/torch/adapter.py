@@ -163,15 +163,16 @@ class Torch:
                 refused.append((tensor, f"{saved[id(tensor)]} saved this very handle for backward, and needs it there"))
         return refused
 
-    def births(self) -> Iterable[type]:
+    def births(self) -> Iterable[tuple[type, Callable[[Any], int] | None]]:
         """Plain tensors and the user's own subclasses; parameters and torch's internal classes are not claimed."""
         kinds = torch.Tensor.__subclasses__()
+        plain = (torch.Tensor, counts.native_users())
         if kinds == _INTERNAL:  # as mostly: a scope asks each time
-            return [torch.Tensor]
+            return (plain,)
         users = [kind for kind in kinds if kind is not EndedTensor and kind.__module__.split(".")[0] != "torch"]
         if not users:
             _INTERNAL[:] = kinds
-        return [torch.Tensor, *(each for kind in users for each in heap.family(kind))]
+        return [plain, *((each, None) for kind in users for each in heap.family(kind))]
 
     def exempt(self, tensors: list[torch.Tensor]) -> set[int]:
         """Buffers of modules, optimizer state, and what only native code leads to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import cache
 
 import torch
@@ -37,10 +38,16 @@ def only_views_need(base: torch.Tensor, views: int) -> bool:
     return handle_users(base) == views + 1 and sys.getrefcount(base) <= names + _native_keeps_handles()
 
 
+@cache
+def native_users() -> Callable[[torch.Tensor], int] | None:
+    """What counts a plain tensor's users below Python, its handle included, if these hold the handle; else None."""
+    return getattr(torch.Tensor, "_use_count", None) if _native_keeps_handles() else None
+
+
 def kept_by_native(tensors: list[torch.Tensor]) -> list[bool]:
     """For each of these, whether one of the handle's Python references is held by native users of the tensor."""
-    counter = getattr(torch.Tensor, "_use_count", None)
-    if counter is None or not _native_keeps_handles():
+    counter = native_users()
+    if counter is None:
         return [False] * len(tensors)
     with torch._C.DisableTorchFunctionSubclass():
         return [users > 1 for users in map(counter, tensors)]
@@ -50,7 +57,7 @@ def kept_by_native(tensors: list[torch.Tensor]) -> list[bool]:
 def _native_keeps_handles() -> bool:
     """Whether this torch counts native users of a tensor as one reference to its handle (seen in 2.13)."""
     with torch.inference_mode(mode=False), torch.enable_grad():
-        probe = torch.ones(1, requires_grad=True)
+        probe = torch.ones(1, requires_grad=True, device="cpu")
         before = sys.getrefcount(probe)
         graph = probe * probe
     return sys.getrefcount(probe) > before and graph is not None
