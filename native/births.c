@@ -229,7 +229,7 @@ static void forget_latest(int spare) {
     PyCodeObject *codes[LATEST]; /* what the end of a code may run comes after */
     int kept = 0, gone = 0;
     for (int i = 0; i < latest_count; i++) {
-        PyObject *handle = PyWeakref_GET_OBJECT(latest[i].ref);
+        PyObject *handle = ((PyWeakReference *)latest[i].ref)->wr_object;
         if (handle == Py_None || (spare && is_natively_held(handle))) {
             codes[gone++] = latest[i].code;
             continue;
@@ -456,7 +456,7 @@ static PyObject *py_current(PyObject *self, PyObject *without) {
 /* Borrowed: the handle of a record, or NULL if it is gone. */
 static PyObject *handle_of(PyObject *record) {
     PyObject *ref = PyTuple_Check(record) && PyTuple_GET_SIZE(record) ? PyTuple_GET_ITEM(record, 0) : NULL;
-    PyObject *handle = ref && PyWeakref_Check(ref) ? PyWeakref_GET_OBJECT(ref) : Py_None;
+    PyObject *handle = ref && PyWeakref_Check(ref) ? ((PyWeakReference *)ref)->wr_object : Py_None;
     return handle == Py_None ? NULL : handle;
 }
 

@@ -14,19 +14,25 @@ _ADAPTERS = ("torch", "jax", "tensorflow", "numpy")
 RECORDED = ("torch", "jax", "tensorflow")
 _awake: dict[str, Framework] = {}
 _all_awake: tuple[Framework, ...] = ()
+_asleep: tuple[str, ...] = _ADAPTERS
 _owners: dict[type, Framework | None] = {}
 
 
 def awake() -> tuple[Framework, ...]:
     """The frameworks that the user has imported, each with its adapter; the same tuple until there is one more."""
-    global _all_awake
-    for name in _ADAPTERS:
-        if name not in _awake and name in sys.modules and _is_imported(name):
-            module: Any = importlib.import_module(f"tenure.frameworks.{name}")
-            _awake[name] = cast("Framework", module.ADAPTER)
-            _owners.clear()
-            _all_awake = tuple(_awake.values())
+    for name in _asleep:
+        if name in sys.modules and _is_imported(name):
+            _wake(name)
     return _all_awake
+
+
+def _wake(name: str) -> None:
+    global _all_awake, _asleep
+    module: Any = importlib.import_module(f"tenure.frameworks.{name}")
+    _awake[name] = cast("Framework", module.ADAPTER)
+    _owners.clear()
+    _all_awake = tuple(_awake.values())
+    _asleep = tuple(other for other in _ADAPTERS if other not in _awake)
 
 
 def owner(thing: object) -> Framework | None:

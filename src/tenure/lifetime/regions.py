@@ -129,8 +129,6 @@ on_excess: list[Callable[[str], None]] = []  # told when a scope's cap is exceed
 def hook() -> Hook:
     """The birth hook in use: native if it can be built, else the twin."""
     global _hook
-    if _hook is not None:
-        return _hook
     with _lock:
         if _hook is None:
             built: Any = native.load("tenure_births", "births.c")
@@ -143,7 +141,7 @@ def hook() -> Hook:
 
 def current(without: Region | None = None) -> Region | None:
     """The region that owns the running code."""
-    return hook().current(without) if _open else None
+    return (_hook or hook()).current(without) if _open else None
 
 
 def opened() -> list[Region]:
@@ -163,7 +161,7 @@ def origin(handle: Any) -> tuple[Site | None, str | None]:
 def enter(region: Region, frame: FrameType | None, *, births: bool = True) -> None:
     """Make `region` the current one for the code of `frame`: what is born there goes to it, unless there are no `births`."""
     global _watched
-    watcher, awake = hook(), frameworks.awake()
+    watcher, awake = _hook or hook(), frameworks.awake()
     with _lock:
         _open.append(region)
         if births and not (watcher.resume() and _watched is awake):
@@ -197,7 +195,7 @@ def ending(cause: str) -> Iterator[None]:
 
 def leave(region: Region, *, spare: bool = False) -> list[Record]:
     """End the region and hand over the records of what it owns, perhaps without what only native code refers to."""
-    watcher = hook()
+    watcher = _hook or hook()
     with _lock:
         births = watcher.close(region, spare)
         if births is None:

@@ -19,6 +19,7 @@ from tenure.lifetime.caps import parse_cap
 from tenure.lifetime.regions import Record, Region
 from tenure.model import Remains, Site, size
 
+_NOTHING = Remains()
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -152,9 +153,10 @@ class Scope:
             return
         if result is not None:
             self.hand_out(result)
-        self._report = end(regions.leave(region, spare=True), self.name, "scope exit", sites.here)
+        births = regions.leave(region, spare=True)
+        self._report = end(births, self.name, "scope exit", sites.here) if births else None
         if self._report is None:
-            self._remains = Remains()
+            self._remains = _NOTHING
 
     def _opened(self) -> Region:
         if self._region is None:
