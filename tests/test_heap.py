@@ -1,6 +1,6 @@
 """Objects found by their classes."""
 
-from tenure import heap
+from tenure import heap, references
 
 
 class Base:
@@ -43,3 +43,10 @@ def test_a_class_without_a_hash_is_passed_over():
     made = [Odd(), Base()]
     assert list(heap.instances({Base})) == [made[1]]
     assert list(heap.instances(heap.family(Odd))) == [made[0]]
+
+
+def test_who_asks_is_no_referrer():
+    one, other = Base(), Left()
+    holder = [one]
+    assert heap.referrers((one, other)) == [holder]
+    assert references.from_heap([one, other]) == [1, 0]

@@ -1,4 +1,4 @@
-"""Finding objects by class among all that the garbage collector knows."""
+"""Finding objects by class, or by what they refer to, among all that the garbage collector knows."""
 
 from __future__ import annotations
 
@@ -17,6 +17,13 @@ def instances(kinds: Iterable[type]) -> Iterator[Any]:
     objects.clear()
     while found:
         yield found.pop()
+
+
+def referrers(things: Iterable[Any]) -> list[Any]:
+    """What refers to any of these. Python 3.13 has the arguments of `gc.get_referrers` among it: those are left out."""
+    asked = tuple(things)
+    found = gc.get_referrers(*asked)
+    return [thing for thing in found if thing is not asked]
 
 
 def family(*kinds: type, without: Iterable[type] = ()) -> list[type]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import Any
 
-from tenure import frames, native
+from tenure import frames, heap, native
 
 _FEW = 8  # for so many, asking the collector is faster than a table; it compares each reference with each object
 # Prefixes of classes of the interpreter, the standard library and torch; other extensions' objects explain nothing.
@@ -68,7 +68,7 @@ def from_heap(objects: list[Any]) -> list[int]:
     if core is not None:
         return core.heap_references(objects, gc.get_objects())  # type: ignore[no-any-return]
     counts = {id(thing): 0 for thing in objects}
-    for referrer in gc.get_referrers(*objects):
+    for referrer in heap.referrers(objects):
         if referrer is objects or _is_opaque(type(referrer)):
             continue
         for value in gc.get_referents(referrer):

@@ -18,6 +18,7 @@ from tenure.analysis.holders.names import Namer
 from tenure.analysis.holders.natives import Natives, reads
 from tenure.analysis.holders.roots import Roots
 from tenure.frameworks.base import Buffer
+from tenure.heap import referrers
 from tenure.model import Holder, Link
 
 _MOST = 100  # handles that are looked at of a container's; more would find more of the same holders
@@ -200,7 +201,7 @@ class _Search:
         name = self._roots.name(thing)
         if name is not None:
             return name
-        spaces = [space for space in gc.get_referrers(thing) if plain.is_dict(space)]
+        spaces = [space for space in referrers([thing]) if plain.is_dict(space)]
         keys = [key for space in spaces for found, key in (plain.key_of(space, thing),) if found and type(key) is str]
         spaces.clear()
         return keys[0] if keys else None

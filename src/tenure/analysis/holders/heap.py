@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from tenure.analysis.holders import census as unlisted
 from tenure.analysis.holders import plain
 from tenure.analysis.holders.roots import Roots
+from tenure.heap import referrers
 from tenure.model import Link
 
 
@@ -104,7 +105,7 @@ class Heap:
                     break
                 chunk = set(keys[start : start + _CHUNK])
                 batch = [self.objects[key] for key in chunk]
-                found = gc.get_referrers(*batch)
+                found = referrers(batch)
                 batch.clear()
                 self._ask(chunk, found)
         asked = [self.objects[key] for key in keys]

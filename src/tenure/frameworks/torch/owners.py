@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import operator
 import weakref
 from collections.abc import Iterator
@@ -52,7 +51,7 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
 
 def _are_in_dicts(tensors: list[torch.Tensor]) -> bool:
     # Modules and optimizers keep their tensors in dicts; a list in the user's hands needs no search for owners.
-    return any(type(referrer) is dict for referrer in gc.get_referrers(*tensors))
+    return any(type(referrer) is dict for referrer in heap.referrers(tensors))
 
 
 def _belongings() -> set[int]:
