@@ -137,7 +137,28 @@ static PyObject *heap_references(PyObject *self, PyObject *args) {
     return close_table(&table, objects);
 }
 
+/* whole(ask, arguments): the list that `ask` gives, without tuples that are still being filled: whoever fills one must be
+ * the only one who has it, and another thread could go on with that as soon as Python code runs. A tuple that is full and
+ * about to grow cannot be told from others. */
+static PyObject *whole(PyObject *self, PyObject *args) {
+    PyObject *ask, *arguments;
+    if (!PyArg_ParseTuple(args, "OO!", &ask, &PyTuple_Type, &arguments)) return NULL;
+    PyObject *found = PyObject_CallObject(ask, arguments);
+    if (!found || !PyList_CheckExact(found)) return found;
+    Py_ssize_t kept = 0, count = PyList_GET_SIZE(found);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *thing = PyList_GET_ITEM(found, i);
+        Py_ssize_t size = PyTuple_CheckExact(thing) ? PyTuple_GET_SIZE(thing) : 0;
+        if (size && !PyTuple_GET_ITEM(thing, size - 1)) continue;
+        PyList_SET_ITEM(found, i, PyList_GET_ITEM(found, kept));
+        PyList_SET_ITEM(found, kept++, thing);
+    }
+    if (PyList_SetSlice(found, kept, count, NULL) < 0) Py_CLEAR(found);
+    return found;
+}
+
 static PyMethodDef methods[] = {
+    {"whole", whole, METH_VARARGS, "whole(ask, arguments): what `ask` lists, but tuples that are still being filled"},
     {"frame_references", frame_references, METH_VARARGS, "references from running frames"},
     {"heap_references", heap_references, METH_VARARGS, "references from the heap"},
     {NULL, NULL, 0, NULL},

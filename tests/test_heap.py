@@ -1,6 +1,8 @@
 """Objects found by their classes."""
 
-from tenure import heap, references
+import pytest
+
+from tenure import heap, native, references
 
 
 class Base:
@@ -50,3 +52,19 @@ def test_who_asks_is_no_referrer():
     holder = [one]
     assert heap.referrers((one, other)) == [holder]
     assert references.from_heap([one, other]) == [1, 0]
+
+
+@pytest.mark.skipif(native.load("tenure_references", "references.c") is None, reason="only the native part can tell")
+def test_a_tuple_that_is_still_being_filled_is_not_listed():
+    """Whoever fills it fails if somebody else has it by then; another thread may be the one."""
+    kept = []
+
+    def fill():
+        first = Base()
+        yield first
+        kept.append(heap.objects())
+        kept.append(heap.referrers((first,)))
+        yield Base()
+
+    assert [type(thing) for thing in tuple(fill())] == [Base, Base]
+    assert len(kept) == 2

@@ -30,8 +30,8 @@ LAYERS = {
     "sites": {"model"},
     "stacks": {"native", "sites"},
     "frames": set(),
-    "heap": set(),
-    "references": {"frames", "native"},
+    "heap": {"native"},
+    "references": {"frames", "heap", "native"},
     "frameworks": {"model", "errors", "native", "sites", "frames", "heap", "references", "stacks"},
     "findings": {"model"},
     "faults": {"model", "findings", "sites"},  # rules get what they look at as arguments; its types they may name
@@ -48,7 +48,7 @@ LAYERS = {
         "lifetime",
         "trace",
     },  # but holders/, which lifetime uses, looks at none of these two
-    "lifetime": {"model", "errors", "native", "sites", "frameworks", "analysis"},
+    "lifetime": {"model", "errors", "native", "sites", "heap", "frameworks", "analysis"},
     "trace": {"model", "errors", "findings", "native", "sites", "stacks", "frameworks", "lifetime"},
     "sharing": {"model", "errors", "findings", "faults", "sites", "frameworks", "lifetime", "analysis"},
     "watch": {"model", "stacks", "frameworks", "analysis", "lifetime", "trace"},

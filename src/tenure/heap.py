@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
 from typing import Any
+
+from tenure import native
+
+
+def objects() -> list[Any]:
+    """All that the collector knows."""
+    return _whole(gc.get_objects, ())
+
+
+def _whole(ask: Callable[..., list[Any]], arguments: tuple[Any, ...]) -> list[Any]:
+    # A tuple that another thread is filling must not be listed: that thread would fail with a SystemError.
+    core = native.load("tenure_references", "references.c")
+    return ask(*arguments) if core is None else core.whole(ask, arguments)
 
 
 def instances(kinds: Iterable[type]) -> Iterator[Any]:
     """Every object of just these classes. Neither an object's own code runs nor its class's."""
     # Not `id`, which is audited: it would take as long as all the rest.
     wanted = set(map(object.__hash__, kinds))
-    objects = gc.get_objects()
-    found = list(compress(objects, map(wanted.__contains__, map(object.__hash__, map(type, objects)))))
-    objects.clear()
+    things = objects()
+    found = list(compress(things, map(wanted.__contains__, map(object.__hash__, map(type, things)))))
+    things.clear()
     while found:
         yield found.pop()
 
@@ -22,7 +35,7 @@ def instances(kinds: Iterable[type]) -> Iterator[Any]:
 def referrers(things: Iterable[Any]) -> list[Any]:
     """What refers to any of these. Python 3.13 has the arguments of `gc.get_referrers` among it: those are left out."""
     asked = tuple(things)
-    found = gc.get_referrers(*asked)
+    found = _whole(gc.get_referrers, asked)
     return [thing for thing in found if thing is not asked]
 
 

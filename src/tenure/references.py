@@ -66,7 +66,7 @@ def from_heap(objects: list[Any]) -> list[int]:
     """For each object, the references that objects known to the garbage collector have to it, `objects` excepted."""
     core = native.load("tenure_references", "references.c") if len(objects) > _FEW else None
     if core is not None:
-        return core.heap_references(objects, gc.get_objects())  # type: ignore[no-any-return]
+        return core.heap_references(objects, heap.objects())  # type: ignore[no-any-return]
     counts = {id(thing): 0 for thing in objects}
     for referrer in heap.referrers(objects):
         if referrer is objects or _is_opaque(type(referrer)):

@@ -1,7 +1,10 @@
 """What was born in a scope is its own, however many come and go, in whatever order, and whatever runs meanwhile."""
 
 import gc
+import os
 import random
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -167,3 +170,86 @@ def test_births_of_many_functions_that_come_and_go_are_told_with_their_lines(tmp
         kept.clear()
         assert scope.tensors() == []
     assert len(gone) > 1000
+
+
+def test_lists_of_an_optimizers_state_are_spared():
+    class Keeps(torch.optim.Optimizer):
+        def step(self):
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    self.state[parameter].setdefault("seen", []).append(parameter.grad.clone())
+
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = Keeps([weight], {})
+    with tenure.scope():
+        weight.square().sum().backward()
+        optimizer.step()
+    assert optimizer.state[weight]["seen"][0].tolist() == [2, 2]
+
+
+# The first scope of a process learns what this torch does. Nobody else may see how.
+FIRST = {
+    "saved tensors are counted": """
+from torch.utils.checkpoint import checkpoint
+
+def square(x):
+    with tenure.scope():
+        x.detach().sum().item()
+    return x * x
+
+x = torch.ones(3, requires_grad=True)
+checkpoint(square, x, use_reentrant=False).sum().backward()
+assert x.grad.tolist() == [2, 2, 2]
+""",
+    "operations are traced": """
+from torch.fx.experimental.proxy_tensor import make_fx
+
+def one_more(x):
+    with tenure.scope():
+        pass
+    return x + 1
+
+ops = [node.target for node in make_fx(one_more)(torch.ones(2)).graph.nodes if node.op == "call_function"]
+assert ops == [torch.ops.aten.add.Tensor], ops
+""",
+    "a class is odd, and the next scope sees births all the same": """
+class Odd(torch.Tensor):
+    pass
+
+Odd.__module__ = None
+with tenure.scope() as scope:
+    one = torch.ones(2)
+    assert len(scope.tensors()) == 1
+assert tenure.info(one).state == "disposed"
+""",
+}
+
+
+@pytest.mark.parametrize("program", FIRST.values(), ids=FIRST)
+def test_the_first_scope_where(program):
+    done = subprocess.run([sys.executable, "-c", f"import torch, tenure\n{program}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_scope_that_ends_while_one_of_its_arrays_is_going():
+    """JAX lets go of an array's copy on the host, and so runs the user's code, when nothing refers to the array any more."""
+    pytest.importorskip("jax")
+    program = """
+import weakref, jax, numpy as np, tenure
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+halves = NamedSharding(Mesh(np.array(jax.devices()), "d"), PartitionSpec("d"))
+start = jax.device_put(np.arange(1000.0), halves)
+found = []
+with tenure.scope() as scope:
+    x = start + 1
+    np.asarray(x)
+    weakref.finalize(x._npy_value, lambda: found.append(scope.end()))
+    del x
+for _ in range(50):
+    start + 1
+assert len(found) == 1
+"""
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from tenure import frames
+from tenure import frames, heap
 
 _CHUNK = 20_000
 Span = tuple[str, int, int]  # where ("host", or a device's name), first and past-the-last address
@@ -48,7 +48,7 @@ def arrays() -> list[Any]:
     numpy: Any = sys.modules.get("numpy")
     kinds = (memoryview,) if numpy is None else (memoryview, numpy.ndarray)
     found: dict[int, Any] = {}
-    objects = gc.get_objects()
+    objects = heap.objects()
     for index in range(0, len(objects), _CHUNK):
         _look(gc.get_referents(*objects[index : index + _CHUNK]), kinds, found)
     objects.clear()  # a frame that is looked at next may be this one

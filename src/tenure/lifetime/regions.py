@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from types import AsyncGeneratorType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tenure import frameworks, native, sites
+from tenure import frameworks, heap, native, sites
 
 if TYPE_CHECKING:
     from tenure.frameworks.base import Framework
@@ -160,15 +160,11 @@ def origin(handle: Any) -> tuple[Site | None, str | None]:
 
 def enter(region: Region, frame: FrameType | None, *, births: bool = True) -> None:
     """Make `region` the current one for the code of `frame`: what is born there goes to it, unless there are no `births`."""
-    global _watched
     watcher, awake = _hook or hook(), frameworks.awake()
     with _lock:
-        _open.append(region)
         if births and not (watcher.resume() and _watched is awake):
-            _watched = awake
-            for framework in awake:
-                for kind, users in framework.births():
-                    watcher.watch(kind, users)
+            _watch(watcher, awake)
+        _open.append(region)
         if frame is not None and frame.f_code.co_flags & _GENERATORS:
             region.frame = frame
             region.agen = _async_generator(frame)
@@ -176,6 +172,21 @@ def enter(region: Region, frame: FrameType | None, *, births: bool = True) -> No
     _var.set(region)
     if on_scope:
         _tell(on_scope, region.name)
+
+
+def _watch(watcher: Hook, awake: tuple[Framework, ...]) -> None:
+    """Have births seen of all classes that these frameworks have now."""
+    global _watched
+    try:
+        for framework in awake:
+            for kind, users in framework.births():
+                watcher.watch(kind, users)
+    except BaseException:
+        _watched = ()
+        if not _open:
+            watcher.unwatch()
+        raise
+    _watched = awake
 
 
 def _tell(calls: list[Callable[[str], None]], word: str) -> None:
@@ -225,9 +236,7 @@ def _async_generator(frame: FrameType) -> AsyncGeneratorType[Any, Any] | None:
     # to it before Python 3.14, so it is looked for. A scope inside an async generator is rare enough for that.
     if not frame.f_code.co_flags & inspect.CO_ASYNC_GENERATOR:
         return None
-    import gc
-
-    for thing in gc.get_objects():
+    for thing in heap.objects():
         if type(thing) is AsyncGeneratorType and thing.ag_frame is frame:
             return thing
     return None

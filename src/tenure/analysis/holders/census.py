@@ -30,7 +30,7 @@ class Census:
         self._seen: dict[int, bool] = {}
         arrays = set(map(id, heap.family(self._array))) if self._array is not None else set[int]()
         self._kinds = {id(dict), id(tuple), *arrays}
-        objects = gc.get_objects() if self._array is not None else []
+        objects = heap.objects() if self._array is not None else []
         for start in range(0, len(objects), _CHUNK):
             # Not into modules: on Python 3.12 asyncio's shows freed objects of its own, and looking at those revives them.
             chunk = [thing for thing in objects[start : start + _CHUNK] if type(thing) is not ModuleType]

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tenure.analysis.holders import census as unlisted
 from tenure.analysis.holders import plain
 from tenure.analysis.holders.roots import Roots
-from tenure.heap import referrers
+from tenure.heap import objects, referrers
 from tenure.model import Link
 
 
@@ -154,6 +154,6 @@ class Heap:
 def _scan(keys: set[int]) -> list[Any]:
     return [
         thing
-        for thing in gc.get_objects()
+        for thing in objects()
         if type(thing) is not ModuleType and not keys.isdisjoint(map(id, gc.get_referents(thing)))
     ]

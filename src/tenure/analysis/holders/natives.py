@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tenure import frameworks
+from tenure import frameworks, heap
 from tenure.analysis.holders import plain
 from tenure.frameworks import host
 from tenure.frameworks.base import Buffer, Framework
@@ -38,7 +37,7 @@ class Natives:
         """One pass over the heap for everything that could share the buffers."""
         names = {_name(key) for key in self._keys}
         asked = {framework.name: framework for framework in awake if framework.name in names or None in names}
-        objects = gc.get_objects()
+        objects = heap.objects()
         # Known by their ids: a metaclass may have a hash of its own.
         self._owners.update(dict.fromkeys((id(memoryview), id(_storage_class())), ""))
         for kind in dict(zip(map(id, map(type, objects)), map(type, objects), strict=True)).values():

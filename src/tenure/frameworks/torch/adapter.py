@@ -20,7 +20,10 @@ from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal, unseal
 from tenure.model import State, TensorInfo
 
 F = TypeVar("F", bound=Callable[..., Any])
-_INTERNAL: list[type] = []  # torch's own classes of tensors, when there were no others
+# The subclasses of tensors when `births` was last asked, and the user's among them. They are kept, so that their number
+# tells whether there are others.
+_LISTED: list[type] = []
+_USERS: list[type] = []
 _SPARSE_PARTS = {
     torch.sparse_coo: ("_indices", "_values"),
     torch.sparse_csr: ("crow_indices", "col_indices", "values"),
@@ -167,12 +170,10 @@ class Torch:
         """Plain tensors and the user's own subclasses; parameters and torch's internal classes are not claimed."""
         kinds = torch.Tensor.__subclasses__()
         plain = (torch.Tensor, counts.native_users())
-        if kinds == _INTERNAL:  # as mostly: a scope asks each time
-            return (plain,)
-        users = [kind for kind in kinds if kind is not EndedTensor and kind.__module__.split(".")[0] != "torch"]
-        if not users:
-            _INTERNAL[:] = kinds
-        return [plain, *((each, None) for kind in users for each in heap.family(kind))]
+        if kinds != _LISTED:
+            _USERS[:] = [kind for kind in kinds if kind is not EndedTensor and not _is_of_torch(kind)]
+            _LISTED[:] = kinds
+        return [plain, *((each, None) for kind in _USERS for each in heap.family(kind))]
 
     def exempt(self, tensors: list[torch.Tensor]) -> set[int]:
         """Buffers of modules, optimizer state, and what only native code leads to."""
@@ -187,6 +188,10 @@ class Torch:
         from tenure.frameworks.torch import autograd
 
         return autograd.inner(tensor)
+
+
+def _is_of_torch(kind: type) -> bool:
+    return str(kind.__module__).split(".")[0] == "torch"
 
 
 def is_symbolic(tensor: torch.Tensor) -> bool:

@@ -6,7 +6,6 @@ behind where torch allows it.
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -207,7 +206,7 @@ def inner(tensor: torch.Tensor) -> list[Inner]:
     def same(value: Any) -> bool:
         return isinstance(value, torch.Tensor) and value.layout == torch.strided and storage(value) == address
 
-    live = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
+    live = [thing for thing in heap.objects() if issubclass(type(thing), torch.Tensor)]
     graph = Graph(live, idle(live))
     savers = {id(node): name for node, name, _ in graph.savers(same)}
     nodes = [node for node, _, _ in graph.savers(same)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from functools import cache
 
@@ -56,8 +57,16 @@ def kept_by_native(tensors: list[torch.Tensor]) -> list[bool]:
 @cache
 def _native_keeps_handles() -> bool:
     """Whether this torch counts native users of a tensor as one reference to its handle (seen in 2.13)."""
-    with torch.inference_mode(mode=False), torch.enable_grad():
+    found = []
+
+    def look() -> None:
         probe = torch.ones(1, requires_grad=True, device="cpu")
         before = sys.getrefcount(probe)
         graph = probe * probe
-    return sys.getrefcount(probe) > before and graph is not None
+        found.append(sys.getrefcount(probe) > before and graph is not None)
+
+    # In a thread of its own, where the user's modes, hooks and traces are not: they would see it.
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    return found == [True]

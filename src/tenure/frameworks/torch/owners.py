@@ -50,8 +50,10 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
 
 
 def _are_in_dicts(tensors: list[torch.Tensor]) -> bool:
-    # Modules and optimizers keep their tensors in dicts; a list in the user's hands needs no search for owners.
-    return any(type(referrer) is dict for referrer in heap.referrers(tensors))
+    # Modules and optimizers keep their tensors in dicts, or in lists in them; what is elsewhere needs no search for owners.
+    around = heap.referrers(tensors)
+    within = [thing for thing in around if type(thing) in (list, tuple) and thing is not tensors]
+    return any(isinstance(thing, dict) for thing in (*around, *heap.referrers(within)))
 
 
 def _belongings() -> set[int]:
