@@ -253,3 +253,18 @@ assert len(found) == 1
     environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_end_of_a_scope_leaves_no_cycle_behind():
+    gc.collect()
+    gc.disable()
+    try:
+        kept = [[torch.ones(1)], {"one": [torch.ones(1)]}]
+        with tenure.scope():
+            kept[0].append(torch.ones(2))
+            kept[1]["one"].append(torch.ones(2))
+        refs = [weakref.ref(kept[0][1]), weakref.ref(kept[1]["one"][1])]
+        kept.clear()
+        assert [ref() for ref in refs] == [None, None]
+    finally:
+        gc.enable()

@@ -433,6 +433,7 @@ def test_repeated_training_leaves_the_number_of_tensors_constant(momentum):
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
     counts = []
+    gc.collect()  # what another test left
     for _ in range(4):
         with tenure.scope():
             x, y = torch.ones(5, 4), torch.ones(5, 1)

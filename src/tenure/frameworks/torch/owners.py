@@ -53,7 +53,8 @@ def _are_in_dicts(tensors: list[torch.Tensor]) -> bool:
     # Modules and optimizers keep their tensors in dicts, or in lists in them; what is elsewhere needs no search for owners.
     around = heap.referrers(tensors)
     within = [thing for thing in around if type(thing) in (list, tuple) and thing is not tensors]
-    return any(isinstance(thing, dict) for thing in (*around, *heap.referrers(within)))
+    beyond = heap.referrers(within)  # `around` is one of them: in one list with it, it would be a cycle
+    return any(isinstance(thing, dict) for things in (around, beyond) for thing in things)
 
 
 def _belongings() -> set[int]:
