@@ -10,6 +10,9 @@ import pytest
 from leaking import CLEAN, LEAKS
 
 import tenure
+from tenure.analysis import leaks
+from tenure.model import Holder, Link, Site
+from tenure.trace.suspects import Look, Suspect
 
 PROGRAMS = Path(__file__).with_name("programs")
 
@@ -68,6 +71,20 @@ def test_of_one_leak_and_three_caches_the_leak_is_named(program, code, container
     findings, told = found_by_run(PROGRAMS / program, tmp_path, str(tmp_path / "output"))
     assert [finding["code"] for finding in findings] == [code], told
     assert container in findings[0]["message"]
+
+
+@pytest.mark.parametrize(("steps", "leaked"), [((0, 0, 4, 8), False), ((1, 2, 4, 8), True)])
+def test_what_is_made_before_the_first_step_is_no_growth(steps, leaked):
+    """As seen in Keras, whose `fit` makes the optimizer's variables, and then goes through its steps."""
+    seen = zip((135, 172, 220, 281), steps, (6, 17, 20, 8), (6752, 6776, 6788, 0), (1, 1, 3, 1), strict=True)
+    links = (
+        Link("model", "global", Site("program.py", 3, "<module>")),
+        Link("._velocities", "attribute"),
+        Link("[1]", "item"),
+    )
+    suspect = Suspect("tensorflow", "buffers", "program.py:3 in <module>")
+    suspect.looks, suspect.holders = [Look(*one) for one in seen], [Holder("global", links)]
+    assert bool(leaks.so_far([suspect])) == leaked
 
 
 def test_a_program_that_fails_has_its_leaks_told(tmp_path):

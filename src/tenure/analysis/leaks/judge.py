@@ -49,7 +49,7 @@ def _leaks(grown: Iterable[Suspect]) -> tuple[Leak, ...]:
 
 
 def _grew(suspect: Suspect) -> bool:
-    looks = _while_it_lived(suspect.looks)
+    looks = _while_it_lived(_since_the_first_step(suspect.looks))
     holder = _best(suspect)
     if holder is not None and holder.kind == "cycle":
         # The collector comes by now and then: what counts is that so many waited for it.
@@ -64,6 +64,12 @@ def _grew(suspect: Suspect) -> bool:
     half = [look.count for look in looks if look.events <= looks[-1].events / 2]
     enough = min(_RISES, len(looks) - 1) if len(looks) >= 3 or suspect.what == "traces" else _RISES
     return rises >= enough and not falls and looks[-1].count >= _FACTOR * (half[-1] if half else 1)
+
+
+def _since_the_first_step(looks: Sequence[Look]) -> Sequence[Look]:
+    """Without what was made before the first step, where there are steps: a program sets itself up, and is done."""
+    before = [look for look in looks if not look.step]
+    return [*before[-1:], *looks[len(before) :]] if len(before) < len(looks) else looks
 
 
 def _while_it_lived(looks: Sequence[Look]) -> list[Look]:
