@@ -126,14 +126,15 @@ class Lives {
         }
     }
 
-    // Write what is known of the living: births that have waited for their shape, and new uses.
-    void settle(int64_t older_than) {
+    // Write what is known of the living: births that have waited for their shape, and new uses. One whose size is not
+    // known waits to the `last` time.
+    void settle(int64_t older_than, bool last) {
         std::vector<uint64_t> touched;
         touched.swap(touched_);
         for (uint64_t where : touched) {
             Buffer *buffer = table_.find(where);
             if (!buffer || !buffer->touched) continue;
-            if (!buffer->written && ((!buffer->shape && buffer->born > older_than) || (!buffer->sized && older_than != INT64_MAX))) {
+            if (!buffer->written && ((!buffer->shape && buffer->born > older_than) || (!buffer->sized && !last))) {
                 touched_.push_back(where);
                 continue;
             }

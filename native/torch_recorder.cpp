@@ -41,7 +41,7 @@ std::vector<std::string> &threads = *new std::vector<std::string>;
 std::mutex &reading = *new std::mutex;
 Lives &lives = *new Lives;
 
-void drain(bool last);
+void drain(bool up_to_now, bool last);
 
 #include "torch_words.h"
 
@@ -154,7 +154,7 @@ inline Self *here() { return C10_LIKELY(mine != nullptr) ? mine : arrive(); }
 
 inline void tell(Self *self, uint64_t time, Type type, const void *where, uint64_t value, uint32_t stack, uint16_t op, uint8_t flags) {
     // If the reader is far behind (it may be waiting for the GIL that we hold), do its work.
-    if (self->queue.push({time, reinterpret_cast<uint64_t>(where), value, stack, op, type, flags}) && chunks.in_use() > 192) drain(false);
+    if (self->queue.push({time, reinterpret_cast<uint64_t>(where), value, stack, op, type, flags}) && chunks.in_use() > 192) drain(false, false);
 }
 
 inline uint8_t flags(c10::Device device, bool backward) {
@@ -238,6 +238,8 @@ inline void tell_shape(Self *self, const at::Tensor &tensor) {
     if (void *where = address(tensor, storage)) tell(self, ticks(), kShape, where, self->shape(tensor.unsafeGetTensorImpl()), 0, 0, 0);
 }
 
+std::atomic<uint32_t> unseen{0};  // kinds of devices that tensors lie on and whose memory nobody tells us of, a bit each
+
 // An operation takes it. `shaped`: whether its shape, which costs, is told as well.
 template <bool shaped>
 inline void used(Self *self, uint64_t time, const c10::TensorImpl *impl, c10::StorageImpl *storage, void *where) {
@@ -246,6 +248,8 @@ inline void used(Self *self, uint64_t time, const c10::TensorImpl *impl, c10::St
         auto &data = storage->_mutable_data_ptr_no_checks();
         if (data.get_deleter() != &traced_delete && !c10::impl::cow::is_cow_data_ptr(data) && !is_known(self, storage))
             meet(self, storage, where, self->shape(impl), self->stack);
+    } else if (C10_UNLIKELY(storage->device_type() != c10::kCUDA)) {
+        unseen |= 1u << static_cast<int>(storage->device_type());
     }
     tell(self, time, kUse, where, shape, self->stack, self->op, self->node != 0);
 }
@@ -301,14 +305,15 @@ struct Clock {  // ticks and nanoseconds of two moments
 };
 Clock earlier;
 
-void drain(bool last) {
+// `up_to_now`, or without the newest, of which other threads may have older ones to tell; `last`: nothing more will come.
+void drain(bool up_to_now, bool last) {
     std::unique_lock<std::mutex> lock(reading, std::try_to_lock);
     if (!lock.owns_lock()) return;
     Clock now;
     double scale = now.tick > earlier.tick ? double(now.time - earlier.time) / double(now.tick - earlier.tick) : 0;
     // What another thread is about to publish may be older than what it has published: leave a moment.
     uint64_t until = now.tick;
-    if (!last && scale > 0) until -= static_cast<uint64_t>(1e6 / scale);
+    if (!up_to_now && scale > 0) until -= static_cast<uint64_t>(1e6 / scale);
     struct Read {
         Event event;
         uint16_t thread;
@@ -339,7 +344,7 @@ void drain(bool last) {
     }
     std::stable_sort(found.begin(), found.end(), [](const Read &a, const Read &b) { return a.event.time < b.event.time; });
     for (const Read &read : found) take(read.event, read.thread);
-    lives.settle(last ? INT64_MAX : now.time - 50000000);
+    lives.settle(up_to_now ? INT64_MAX : now.time - 50000000, last);
     if (now.time - earlier.time > 20000000) earlier = now;
 }
 

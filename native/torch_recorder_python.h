@@ -17,6 +17,7 @@ PyObject *py_start(PyObject *, PyObject *args) {
     if (!take_stack) return nullptr;
     earlier = Clock{};
     learnt.clear();
+    unseen = 0;
     if (!before) {
         before = c10::GetCPUAllocator();
         before_delete = before->raw_deleter();
@@ -52,7 +53,7 @@ PyObject *py_stop(PyObject *, PyObject *) {
 PyObject *py_read(PyObject *, PyObject *last) {
     Py_BEGIN_ALLOW_THREADS
     look_after_strangers();
-    drain(last == Py_True);
+    drain(last == Py_True, last == Py_True);
     held.clear();
     {  // never held while waiting for the GIL
         std::lock_guard<std::mutex> lock(reading);
@@ -184,7 +185,7 @@ PyObject *py_crowds(PyObject *, PyObject *) {
     std::unordered_map<uint32_t, Lives::Crowd> found;
     Py_BEGIN_ALLOW_THREADS
     look_after_strangers();
-    drain(true);
+    drain(true, false);
     {
         std::lock_guard<std::mutex> lock(reading);
         found = lives.crowds();
@@ -212,6 +213,19 @@ PyObject *py_members(PyObject *, PyObject *list) {
     }
     Py_END_ALLOW_THREADS
     return column(found);
+}
+
+// unseen(): the kinds of devices that tensors lie on and whose memory is not recorded.
+PyObject *py_unseen(PyObject *, PyObject *) {
+    PyObject *names = PyList_New(0);
+    for (int type = 0; names && type < 32; type++) {
+        if (!(unseen >> type & 1)) continue;
+        std::string text = c10::DeviceTypeName(static_cast<c10::DeviceType>(type), true);
+        PyObject *name = PyUnicode_FromString(text.c_str());
+        if (!name || PyList_Append(names, name) < 0) Py_CLEAR(names);
+        Py_XDECREF(name);
+    }
+    return names;
 }
 
 // crossed(): in how many steps an operation took a tensor whose graph is of an earlier step.
@@ -251,6 +265,7 @@ PyMethodDef methods[] = {
     {"on_failure", py_on_failure, METH_O, "on_failure(function): called with the bytes of an allocation that fails"},
     {"crowds", py_crowds, METH_NOARGS, "crowds(): the living in sums, by the stack they were born at"},
     {"members", py_members, METH_O, "members(stacks): the addresses of those born there"},
+    {"unseen", py_unseen, METH_NOARGS, "unseen(): the kinds of devices whose memory is not recorded"},
     {"crossed", py_crossed, METH_NOARGS, "crossed(): in how many steps a graph of an earlier step was used"},
     {"forked", py_forked, METH_NOARGS, "forked(): forget the parent's"},
     {nullptr, nullptr, 0, nullptr},

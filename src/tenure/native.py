@@ -48,6 +48,11 @@ def load(
         return _loaded[name]
 
 
+def decline(name: str, why: str) -> None:
+    """Say why an extension is not even to be compiled here."""
+    _reasons[name] = why
+
+
 def reason(name: str) -> str:
     """Why the extension is not in use; empty if it is, or was never asked for."""
     return _reasons.get(name, "")

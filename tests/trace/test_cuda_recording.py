@@ -1,6 +1,9 @@
 """What a trace of torch holds on a CUDA device: the allocator's own account, to the byte."""
 
+import os
 import random
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -10,7 +13,7 @@ import tenure
 torch = pytest.importorskip("torch")
 pa = pytest.importorskip("pyarrow")
 
-from tenure.trace.recorder import Recorder  # noqa: E402
+from tenure.trace.recorder import Recorder, active  # noqa: E402
 
 pytestmark = [
     pytest.mark.gpu,
@@ -149,3 +152,33 @@ def test_recordings_begin_and_end_while_threads_allocate(tmp_path):
         for thread in threads:
             thread.join(10)
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_look_comes_between_an_allocation_and_its_size(tmp_path):
+    kept = []
+
+    def work():
+        for count in range(1, 9):
+            torch.cuda.empty_cache()
+            kept.append(torch.empty((11 << 20) + (count << 16), dtype=torch.uint8, device="cuda"))  # gets 12 MiB
+            active()._sources["torch"]._core.crowds()
+        mark()
+
+    ((counted, told),) = alive_at_marks(traced(tmp_path, work))
+    assert counted == told
+    assert counted > sum(tensor.nbytes for tensor in kept)
+
+
+def test_an_allocator_that_says_nothing_is_told_of_and_the_program_goes_on(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import torch\nx = torch.ones(1000, device='cuda')\nprint(x.shape, torch.cuda.get_allocator_backend())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "tenure", "run", "-o", str(tmp_path / "trace"), str(script)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},
+    )
+    assert (done.returncode, done.stdout) == (0, "torch.Size([1000]) cudaMallocAsync\n"), done.stderr
+    assert "memory on cuda devices is not recorded: torch's allocator 'cudaMallocAsync'" in done.stderr

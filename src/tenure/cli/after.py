@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tenure import traces
+from tenure.analysis.summary import troubles
 from tenure.errors import TraceError
 from tenure.findings import Finding
 from tenure.frameworks import RECORDED
@@ -29,27 +30,32 @@ def main() -> None:
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
-    found = findings(options.folder)
+    found, missing = look(options.folder)
     if options.findings is not None:
         options.findings.write_text(plain_json.render(found), encoding="utf-8")
     if not options.quiet:
-        sys.stderr.write(text(options.folder, found, colour=is_coloured(sys.stderr)))
+        sys.stderr.write(text(options.folder, found, missing, colour=is_coloured(sys.stderr)))
 
 
-def findings(folder: Path) -> list[Finding]:
-    """All findings of a run. A trace that cannot be read has what its processes told, and `report` says what is wrong."""
+def look(folder: Path) -> tuple[list[Finding], Sequence[str]]:
+    """All findings of a run, and what could not be recorded.
+
+    A trace that cannot be read has what its processes told, and `report` says what is wrong.
+    """
     try:
-        return traces.load(folder).findings()
+        trace = traces.load(folder)
+        return trace.findings(), troubles(trace.scanned)
     except TraceError:
-        return told.heard(folder)
+        return told.heard(folder), ()
 
 
-def text(folder: Path, found: Sequence[Finding], *, colour: bool = False) -> str:
+def text(folder: Path, found: Sequence[Finding], missing: Sequence[str] = (), *, colour: bool = False) -> str:
     """What the user reads: what leaked, and where the rest is. What an exception was about has been said by then."""
     leaks = [finding for finding in found if finding.severity != "advice" and "path" in finding.evidence]
     parts = [autopsy.render(one) for one in autopsies.heard(folder)]
     parts += [full.render(leaks, colour=colour)] if leaks else []
-    return "".join([f"\n{part}" for part in parts] + ["\n" if parts else "", f"tenure: {summary(folder)}\n"])
+    lines = [f"tenure: {line}\n" for line in (*missing, summary(folder))]
+    return "".join([f"\n{part}" for part in parts] + ["\n" if parts else "", *lines])
 
 
 def summary(folder: Path) -> str:

@@ -37,6 +37,7 @@ _PLAIN: dict[str, Callable[[], Any]] = {
 _FOR = {
     "tenure_torch_handles": ("torch", "tenure.frameworks.torch.sealed", "handles"),
     "tenure_torch_recorder": ("torch", "tenure.frameworks.recording.torch", "core"),
+    "tenure_torch_cuda_recorder": ("torch", "tenure.frameworks.recording.torch", "cuda_core"),
     "tenure_jax_recorder": ("jax", "tenure.frameworks.recording.arrays", "core"),
     "tenure_tensorflow_recorder": ("tensorflow", "tenure.frameworks.recording.arrays", "core"),
 }

@@ -7,6 +7,7 @@ import operator
 import os
 from bisect import bisect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,12 @@ class Torch:
             torch.cuda._lazy_call(self._observe)
 
     def _observe(self) -> None:
+        """Called by torch when CUDA starts: what fails here would fail in the user's program."""
         for name in ("_cuda_attach_out_of_memory_observer", "_cuda_attachOutOfMemoryObserver"):
             attach = getattr(torch._C, name, None)
             if attach is not None:
-                attach(self._out_of_memory)
+                with suppress(RuntimeError):  # of an allocator without observers, of which the recorder says so
+                    attach(self._out_of_memory)
 
     def _out_of_memory(self, device: int, wanted: int, limit: int, free: int) -> None:
         if self._tell is not None:

@@ -43,6 +43,9 @@ def core() -> Any:
 
 def cuda_core() -> Any:
     """The part that watches CUDA's allocator, or None."""
+    if not torch.version.cuda:
+        native.decline("tenure_torch_cuda_recorder", "this torch is built without CUDA")
+        return None
     site = Path(torch.__path__[0]).parent
     toolkit = [Path(os.environ[name]) / "include" for name in ("CUDA_HOME", "CUDA_PATH") if name in os.environ]
     # Without a toolkit its headers come with torch's own dependencies, triton's being complete.
@@ -81,6 +84,9 @@ _PLUMBING = frozenset(
     linear log_softmax matmul nll_loss nll_loss_nd reshape scaled_dot_product_attention softmax unflatten
     """.split()  # noqa: SIM905 - sixty lines say no more
 )
+
+
+_UNSEEN = "memory on {} devices is not recorded: {}; with TENURE_NATIVE=0 the tensors there are, at a higher cost"
 
 
 class Quiet:
@@ -130,6 +136,7 @@ class Native:
         """Begin, with the tensors that are there already."""
         self._core = core()
         self._cuda: Any = None
+        self._sink = sink
         self._begin()
         self._stopped = False
         self._core.start(stacks.core()._capture, torch._C.TensorBase)
@@ -142,6 +149,9 @@ class Native:
         self._steps = torch_steps.Steps(sink, self._core.kind, self._core)
         if torch.version.cuda:
             torch.cuda._lazy_call(self._start_cuda)  # now, or when CUDA is first used
+        elif torch.version.hip:
+            reason = "tenure has no native recorder for ROCm"
+            torch.cuda._lazy_call(lambda: sink.trouble(_UNSEEN.format("cuda", reason)))
 
     def _begin(self) -> None:
         tables = {"event": _EVENTS, "kind": _KINDS, "cause": CAUSES, "device": _DEVICES}
@@ -166,29 +176,44 @@ class Native:
         return found
 
     def _start_cuda(self) -> None:
-        built = None if self._stopped else cuda_core()
-        if built is None:
+        """Called by torch when CUDA starts: what fails here would fail in the user's program."""
+        if self._stopped:
             return
-        segments = torch.cuda.memory_snapshot()
-        blocks = [
-            (block["address"], block["size"], segment["device"])
-            for segment in segments
-            for block in segment["blocks"]
-            if block["state"] == "active_allocated"
-        ]
-        settings = " ".join(os.environ.get(name, "") for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"))
-        built.start(self._core._tellers, blocks, "roundup" not in settings)
+        built = cuda_core()
+        if built is None:
+            self._sink.trouble(_UNSEEN.format("cuda", native.reason("tenure_torch_cuda_recorder")))
+            return
+        try:
+            blocks = [
+                (block["address"], block["size"], segment["device"])
+                for segment in torch.cuda.memory_snapshot()
+                for block in segment["blocks"]
+                if block["state"] == "active_allocated"
+            ]
+            settings = " ".join(os.environ.get(name, "") for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"))
+            built.start(self._core._tellers, blocks, "roundup" not in settings)
+        except RuntimeError:  # as of cudaMallocAsync and of allocators that are plugged in
+            allocator = torch.cuda.get_allocator_backend()
+            self._sink.trouble(_UNSEEN.format("cuda", f"torch's allocator {allocator!r} does not say what it does"))
+            return
         self._cuda = built
 
     def drain(self) -> Any:
         """What came since."""
-        if self._cuda is not None:
-            self._cuda.settle(torch.cuda.device_count())
+        self._settle()
+        for device in self._core.unseen():
+            self._sink.trouble(_UNSEEN.format(device, "tenure has no native recorder for them"))
         self._columns.read(self._stopped)
         return self._columns
 
+    def _settle(self) -> None:
+        """Have the size of the newest block told, which the allocator itself counts only after it has told of the block."""
+        if self._cuda is not None:
+            self._cuda.settle(torch.cuda.device_count())
+
     def crowds(self) -> Iterable[tuple[int, int, int, int, int]]:
         """The living in sums by the stack they were born at: itself, count, bytes, last use, steps (a bit each)."""
+        self._settle()
         return zip(*(memoryview(column).cast("q") for column in self._core.crowds()), strict=True)
 
     def members(self, places: list[int]) -> list[int]:
@@ -221,14 +246,14 @@ class Native:
         self._core.forked()
         self._cuda = None  # CUDA does not work in a child made by fork
         self._begin()
-        self._steps.sink = sink
+        self._sink = self._steps.sink = sink
 
     def stop(self) -> None:
         """Take the hooks out again."""
         self._stopped = True
         self._steps.stop()
+        self._settle()
         if self._cuda is not None:
-            self._cuda.settle(torch.cuda.device_count())
             self._cuda.stop()
         self._quiet.stop()
         self._core.stop()
