@@ -2,11 +2,12 @@
 //
 // The allocator tells what was asked for; what it counts is the block that it gave. Small blocks are what was asked for,
 // rounded up to 512 bytes. A large one may be larger by up to a MiB; so that the sum is `torch.cuda.memory_allocated()`
-// to the byte, its size is worked out from the allocator's own total at the next event: an allocation is told before the
-// total grows, a free after it shrank, both under the allocator's lock.
+// to the byte, its size is worked out from the allocator's own sums at the next event: an allocation is told before the
+// bytes alive grow, a free after they shrank and those freed so far grew, all under the allocator's lock.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/flat_hash_map.h>
 
 #include <atomic>
@@ -26,7 +27,8 @@ bool attached = false;
 // Changed only under the allocator's lock for this device, so that it needs none of its own; `settle` looks on.
 struct Device {
     std::atomic<uint64_t> changes{0};      // odd while there is one
-    std::atomic<int64_t> total{0};         // as the events so far make it
+    std::atomic<int64_t> total{0};         // alive, as the events so far make it
+    int64_t freed = 0;                     // so far, likewise
     std::atomic<void *> pending{nullptr};  // the last allocation, if its size is not known yet
     uint64_t settled = 0;                  // the changes there had been when `settle` last told a size
     ska::flat_hash_map<void *, int64_t> sizes;  // of those whose own does not follow from what was asked for
@@ -45,9 +47,14 @@ struct Change {
     ~Change() { device.changes.store(device.changes.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
 };
 
-int64_t total_now(c10::DeviceIndex index) {
+struct Sums {
+    int64_t alive = 0, freed = 0;
+};
+
+Sums sums_now(c10::DeviceIndex index) {
     auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(index);
-    return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].current;
+    const auto &bytes = stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+    return {bytes.current, bytes.freed};
 }
 
 void resolve(Device &device, void *pending, int64_t total) {
@@ -69,11 +76,11 @@ void on_event(const TraceEntry &entry) {
     Change change(device);
     if (!active.load()) return;  // `py_stop` waits for changes that it came too late for
     void *where = reinterpret_cast<void *>(entry.addr_), *pending = device.pending;
-    int64_t total = pending ? total_now(entry.device_) : 0;
+    Sums now = pending ? sums_now(entry.device_) : Sums{};
     int64_t size = (static_cast<int64_t>(entry.size_) + 511) / 512 * 512;
     bool known = exact && size <= kLarge;  // a free tells what was asked for, too
     if (begins) {
-        if (pending) resolve(device, pending, total);
+        if (pending) resolve(device, pending, now.alive), device.freed = now.freed;
         if (known) device.add(size);
         else device.sizes[where] = size, device.wait_for(where);
         recorder->born(where, static_cast<size_t>(size), entry.device_, known);
@@ -85,13 +92,15 @@ void on_event(const TraceEntry &entry) {
         if (found != device.sizes.end()) device.sizes.erase(found);
     }
     if (pending == where) {  // it went before anybody saw its size
+        if (now.freed > device.freed) size = now.freed - device.freed;
         recorder->sized(tenure::ticks(), where, static_cast<size_t>(size));
         device.wait_for(nullptr);
-        device.set_total(total);
+        device.set_total(now.alive);
     } else {
-        if (pending) resolve(device, pending, total + size);
+        if (pending) resolve(device, pending, now.alive + size);
         device.add(-size);
     }
+    device.freed = pending ? now.freed : device.freed + size;
     recorder->gone(where);
 }
 
@@ -113,13 +122,12 @@ PyObject *py_start(PyObject *, PyObject *args) {
         devices[index].add(bytes);
         recorder->born(reinterpret_cast<void *>(where), static_cast<size_t>(bytes), index, true);
     }
-    if (!attached) {
+    try {
+        for (int i = 0; i < c10::cuda::device_count() && i < 64; i++) devices[i].freed = sums_now(static_cast<c10::DeviceIndex>(i)).freed;
+        if (!attached) c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(on_event);
         attached = true;
-        try {
-            c10::cuda::CUDACachingAllocator::attachAllocatorTraceTracker(on_event);
-        } catch (const std::exception &error) {
-            return PyErr_Format(PyExc_RuntimeError, "%s", error.what());
-        }
+    } catch (const std::exception &error) {
+        return PyErr_Format(PyExc_RuntimeError, "%s", error.what());
     }
     active = true;
     Py_RETURN_NONE;
@@ -144,7 +152,7 @@ PyObject *py_settle(PyObject *, PyObject *count) {
         void *pending = device.pending;
         int64_t known = device.total;
         if (!pending || changes & 1 || changes == device.settled) continue;
-        int64_t size = total_now(static_cast<c10::DeviceIndex>(i)) - known;
+        int64_t size = sums_now(static_cast<c10::DeviceIndex>(i)).alive - known;
         if (size <= 0 || device.changes.load() != changes) continue;  // something happened meanwhile, and told it
         recorder->sized(time, pending, static_cast<size_t>(size));
         device.settled = changes;

@@ -169,6 +169,19 @@ def test_a_look_comes_between_an_allocation_and_its_size(tmp_path):
     assert counted > sum(tensor.nbytes for tensor in kept)
 
 
+def test_a_block_that_goes_before_anything_else_happens(tmp_path):
+    def work():
+        for count in range(1, 9):
+            torch.cuda.empty_cache()
+            kept = torch.empty((11 << 20) + (count << 16), dtype=torch.uint8, device="cuda")  # gets 12 MiB
+            mark()
+            del kept
+
+    found = alive_at_marks(traced(tmp_path, work))
+    assert len(found) == 8
+    assert all(counted == told for counted, told in found), found
+
+
 def test_an_allocator_that_says_nothing_is_told_of_and_the_program_goes_on(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(
