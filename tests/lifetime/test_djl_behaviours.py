@@ -192,12 +192,16 @@ def test_printing_a_dead_array_says_that_it_is_dead(jax):
     assert "ended" in repr(array)
 
 
-def test_a_donated_input_is_reported_as_donated(jax):
+def donated(jax):
+    """The state and cause of a donated array: from 0.11 on JAX says the same of one as of a deleted one."""
+    return ("donated", "donate") if jax.__version_info__ < (0, 11) else ("deleted", "delete")
+
+
+def test_a_donated_input_is_reported_as_donated_where_jax_does(jax):
     step = jax.jit(lambda x: x + 1, donate_argnums=0)
     x = jax.numpy.ones(100) + 0
     y = step(x)
-    assert state(x) == "donated"
-    assert tenure.info(x).cause == "donate"
+    assert (state(x), tenure.info(x).cause) == donated(jax)
     assert [remnant.fate for remnant in tenure.dispose(x)] == ["already"]
     assert y[0] == 2.0
 
@@ -206,7 +210,7 @@ def test_what_is_not_donated_is_untouched(jax):
     step = jax.jit(lambda x, y: x + y, donate_argnums=0)
     x, y = jax.numpy.ones(100) + 0, jax.numpy.ones(100) + 0
     step(x, y)
-    assert (state(x), state(y)) == ("donated", "live")
+    assert (state(x), state(y)) == (donated(jax)[0], "live")
 
 
 def test_deleted_by_jax_itself_is_already_ended(jax):

@@ -209,12 +209,15 @@ class Call:
         return self.parts
 
 
+class Persistent(pickle.Pickler):
+    def persistent_id(self, value):
+        return "x" if value == 1 else None
+
+
 def hostile(marker):
     line = f"touch {marker}"
     persistent = io.BytesIO()
-    pickler = pickle.Pickler(persistent)
-    pickler.persistent_id = lambda value: "x" if value == 1 else None
-    pickler.dump({"segments": [1]})
+    Persistent(persistent).dump({"segments": [1]})
     return {
         "a call": pickle.dumps({"segments": [Call(os.system, line)]}),
         "a call, protocol 2": pickle.dumps({"segments": Call(os.system, line)}, protocol=2),

@@ -188,7 +188,7 @@ def _shards(tensor: Any) -> list[Any]:
 
 
 def _how_deleted(array: Any) -> State:
-    # Seen in 0.10: a donated buffer is asked for in vain with other words than a deleted one.
+    # Seen in 0.10: a donated buffer is asked for in vain with other words than a deleted one. In 0.11 with the same.
     try:
         array.unsafe_buffer_pointer()
     except (RuntimeError, ValueError) as error:
