@@ -268,3 +268,17 @@ def test_the_end_of_a_scope_leaves_no_cycle_behind():
         assert [ref() for ref in refs] == [None, None]
     finally:
         gc.enable()
+
+
+def test_the_first_scope_of_a_process_may_come_when_it_ends():
+    """From Python 3.12 on no thread can be started then."""
+    program = """
+import atexit, tenure, torch
+@atexit.register
+def leave():
+    with tenure.scope():
+        x = torch.ones(3) * 2
+    print(tenure.info(x).state)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("disposed\n", "")

@@ -67,6 +67,10 @@ def _native_keeps_handles() -> bool:
 
     # In a thread of its own, where the user's modes, hooks and traces are not: they would see it.
     thread = threading.Thread(target=look)
-    thread.start()
-    thread.join()
+    try:
+        thread.start()
+    except RuntimeError:  # at the very end of the interpreter no thread starts (Python 3.12), and no mode is at work
+        look()
+    else:
+        thread.join()
     return found == [True]
