@@ -15,6 +15,8 @@ import pytest
 PYTHON = [sys.executable]
 RUN = [sys.executable, "-m", "tenure", "run"]
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
+# From 3.12 on a fork warns where there are threads, and a recorder has one (docs/limits.md).
+CLEAN["PYTHONWARNINGS"] = "ignore:This process:DeprecationWarning"
 
 
 @pytest.fixture

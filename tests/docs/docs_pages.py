@@ -89,6 +89,7 @@ def matches(said, told):
 
 
 def plain(text):
+    text = re.sub(r"(?m)^ *[~^][ ~^]*\n", "", text)  # a traceback's marks, which each Python sets anew
     text = re.sub(r"[\d,]+(\.\d+)? (events|nodes|s\b)", r"N \2", text.strip("\n"))
     text = re.sub(r"alive then: [\d.]+ ", "alive then: N ", text)  # the recorder is a tenth of a second behind
     return re.sub(r"→ \[\d+\]|\w+\[\d+\](?= \()", "[N]", text)  # which one of many was looked at

@@ -18,7 +18,7 @@ _POLL = 0.005
 def connected(path: Path, how: str) -> sqlite3.Connection:
     """A connection that begins no transactions by itself, and that any thread may use."""
     where = f"file:{urllib.parse.quote(str(path))}?{how}"
-    return sqlite3.connect(where, READERS / 1000, isolation_level=None, check_same_thread=False, uri=True)
+    return sqlite3.connect(where, timeout=READERS / 1000, isolation_level=None, check_same_thread=False, uri=True)
 
 
 def look(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:

@@ -12,6 +12,7 @@ import random
 import sqlite3
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -79,6 +80,7 @@ class Index:
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = self._torn = False
         self._inside = threading.local()
+        weakref.finalize(self, _close_all, self._idle)  # of a store that nobody closed
         forks.watch(self)
 
     @property
@@ -147,20 +149,15 @@ class Index:
         """Close the connections, those that are lent when they come back."""
         self._closed = True
         with forks.held_off():
-            self._close_idle()
+            _close_all(self._idle)
 
     def before_fork(self) -> None:
         """Nothing of SQLite goes through."""
-        self._close_idle()
+        _close_all(self._idle)
 
     def forked(self) -> None:
         """Who forked while it had a connection has it still, and it is of no use here."""
         self._torn = forks.inside()
-
-    def _close_idle(self) -> None:
-        with contextlib.suppress(IndexError):
-            while True:
-                self._idle.pop().close()
 
     def _check(self) -> None:
         if self._closed:
@@ -178,7 +175,11 @@ class Index:
             return self._idle.pop()
         except IndexError:
             connection = connecting.connected(self._path, "mode=rw")
-            connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+            try:
+                connection.execute(f"PRAGMA synchronous = {'FULL' if self._durable else 'NORMAL'}")
+            except sqlite3.Error:  # an index that is none
+                connection.close()
+                raise
             return connection
 
     def _seen(self) -> tuple[int, int] | None:
@@ -274,3 +275,9 @@ def unpacked(text: str) -> Doer:
 def mine(path: Path) -> bool:
     """Whether this process may write to a folder and the index in it."""
     return os.access(path, os.W_OK) and (not (path / FILE).exists() or os.access(path / FILE, os.W_OK))
+
+
+def _close_all(idle: deque[sqlite3.Connection]) -> None:
+    with contextlib.suppress(IndexError):
+        while True:
+            idle.pop().close()
