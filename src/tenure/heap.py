@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
+from types import ModuleType
 from typing import Any
 
 from tenure import native
@@ -30,6 +31,15 @@ def instances(kinds: Iterable[type]) -> Iterator[Any]:
     things.clear()
     while found:
         yield found.pop()
+
+
+def referents(things: Iterable[Any]) -> list[Any]:
+    """What these refer to, as the collector sees it. Modules are left out: their dicts are objects of their own.
+
+    On Python 3.12 asyncio's module shows freed objects of its own: to list them revives them, and ruins the list they
+    are kept in, which then has no end.
+    """
+    return gc.get_referents(*(thing for thing in things if type(thing) is not ModuleType))
 
 
 def referrers(things: Iterable[Any]) -> list[Any]:

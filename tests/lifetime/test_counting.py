@@ -1,5 +1,8 @@
 """Bytes are counted once, however many handles, storages or frameworks share them."""
 
+import subprocess
+import sys
+
 import tenure
 
 
@@ -43,3 +46,23 @@ def test_memory_shared_by_two_frameworks_counts_once(torch, jax):
     y = jax.numpy.from_dlpack(x)
     assert y.unsafe_buffer_pointer() == x.data_ptr()
     assert tenure.memory().nbytes - before.nbytes == 256
+
+
+def test_the_heap_is_read_after_asyncio_was_at_work(torch):
+    """On Python 3.12 the module of asyncio shows freed objects; who lists them twice never comes to an end."""
+    program = """
+import asyncio, resource
+import torch, tenure
+resource.setrlimit(resource.RLIMIT_DATA, (1 << 32, 1 << 32))
+async def work():
+    for task in [asyncio.ensure_future(asyncio.sleep(0)) for _ in range(5)]:
+        await task
+asyncio.run(work())
+for _ in range(4):
+    with tenure.scope() as scope:
+        x = torch.ones(6)
+        alias, storage = torch.from_dlpack(x), x.untyped_storage()
+    print(scope.remains.held_bytes, [holder.name for holder in scope.remains.holders])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines() == ["24 ['storage']"] * 4, done.stderr[-2000:]

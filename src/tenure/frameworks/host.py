@@ -50,7 +50,7 @@ def arrays() -> list[Any]:
     found: dict[int, Any] = {}
     objects = heap.objects()
     for index in range(0, len(objects), _CHUNK):
-        _look(gc.get_referents(*objects[index : index + _CHUNK]), kinds, found)
+        _look(heap.referents(objects[index : index + _CHUNK]), kinds, found)
     objects.clear()  # a frame that is looked at next may be this one
     for frame in frames.running():
         _look(frames.values(frame), kinds, found)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
 from tenure import heap
@@ -32,9 +31,8 @@ class Census:
         self._kinds = {id(dict), id(tuple), *arrays}
         objects = heap.objects() if self._array is not None else []
         for start in range(0, len(objects), _CHUNK):
-            # Not into modules: on Python 3.12 asyncio's shows freed objects of its own, and looking at those revives them.
-            chunk = [thing for thing in objects[start : start + _CHUNK] if type(thing) is not ModuleType]
-            self._look(plain.of(self._kinds, gc.get_referents(*chunk)))
+            chunk = objects[start : start + _CHUNK]
+            self._look(plain.of(self._kinds, heap.referents(chunk)))
             self._look(plain.of(arrays, chunk))  # subclasses of arrays are listed themselves
         self._look(plain.of(self._kinds, more))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
 from collections.abc import Iterable
@@ -12,7 +11,7 @@ from typing import Any, Protocol
 from tenure.analysis.holders import census as unlisted
 from tenure.analysis.holders import plain
 from tenure.analysis.holders.roots import Roots
-from tenure.heap import objects, referrers
+from tenure.heap import objects, referents, referrers
 from tenure.model import Link
 
 
@@ -31,8 +30,7 @@ class Native(Protocol):
 _SECONDS = 1.0
 _CHUNK = 100  # objects asked about in one pass over the heap; the pass slows down with their number
 _MANY = 250  # from here on a pass in Python that asks about all of them is faster
-# Names come from a module's dict, not from the module. It must not be looked into besides: on Python 3.12 asyncio's shows
-# freed objects of its own, and `get_referents` would revive them and ruin the list they are kept in.
+# Names come from a module's dict, not from the module, which must not be looked into: see `tenure.heap.referents`.
 _NEVER = (ModuleType, CodeType, BuiltinFunctionType)
 _GENERATORS: dict[type, str] = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
 
@@ -152,8 +150,4 @@ class Heap:
 
 
 def _scan(keys: set[int]) -> list[Any]:
-    return [
-        thing
-        for thing in objects()
-        if type(thing) is not ModuleType and not keys.isdisjoint(map(id, gc.get_referents(thing)))
-    ]
+    return [thing for thing in objects() if not keys.isdisjoint(map(id, referents([thing])))]
