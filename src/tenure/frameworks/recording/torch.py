@@ -147,11 +147,8 @@ class Native:
                 if not is_symbolic(tensor) and tensor.device.type == "cpu":
                     self._core.seed(tensor._cdata)
         self._steps = torch_steps.Steps(sink, self._core.kind, self._core)
-        if torch.version.cuda:
+        if torch.version.cuda or torch.version.hip:  # ROCm goes by the same name, and there is no part for it
             torch.cuda._lazy_call(self._start_cuda)  # now, or when CUDA is first used
-        elif torch.version.hip:
-            reason = "tenure has no native recorder for ROCm"
-            torch.cuda._lazy_call(lambda: sink.trouble(_UNSEEN.format("cuda", reason)))
 
     def _begin(self) -> None:
         tables = {"event": _EVENTS, "kind": _KINDS, "cause": CAUSES, "device": _DEVICES}
