@@ -1,6 +1,8 @@
 """`tenure check` as people run it: formats, settings, suppressions, baselines, fixes, bad input."""
 
+import ast
 import json
+import os
 import subprocess
 import sys
 
@@ -21,6 +23,7 @@ def train(model, loader, optimizer, criterion):
     return total
 """
 CLEAN = LEAK.replace("+= loss ", "+= loss.item() ")
+FIXED = LEAK.replace("+= loss ", "+= loss.detach() ")
 
 
 @pytest.fixture(autouse=True)
@@ -248,3 +251,176 @@ def test_rules_are_listed(capsys):
     assert main(["rules", "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert all("check" in one["found by"] for one in told if one["code"][2] in "1234")
+
+
+def test_a_fix_keeps_encoding_byte_order_mark_and_line_ends(tmp_path, check):
+    latin = f"# coding: latin-1\nname = 'Grüße'\n{LEAK}".encode("latin-1")
+    marked = b"\xef\xbb\xbf" + LEAK.encode().replace(b"\n", b"\r\n")
+    mixed = LEAK.replace("\n\n\n", "\r\n\n\r\n").replace("y in loader:\n", "y in loader:\r").encode()
+    for name, raw in {"latin.py": latin, "marked.py": marked, "mixed.py": mixed}.items():
+        (tmp_path / name).write_bytes(raw)
+    assert check(".", "--fix")[0] == 0
+    for name, raw in {"latin.py": latin, "marked.py": marked, "mixed.py": mixed}.items():
+        assert (tmp_path / name).read_bytes() == raw.replace(b"+= loss ", b"+= loss.detach() ")
+
+
+def test_lines_that_a_fix_adds_end_as_those_around_them():
+    from tenure.check.on_disk import Stored
+
+    assert Stored(b"a\r\nb\nc\r\nd").encoded("a\nb\nc\nnew\nd") == b"a\r\nb\nc\r\nnew\r\nd"
+    assert Stored(b"a\r\nb\nc\n").encoded("new\na\nc\n") == b"new\r\na\r\nc\n"
+    assert Stored(b"a\rb").encoded("a\nnew\nb") == b"a\rnew\rb"
+    assert Stored(b"").encoded("") == b""
+
+
+def test_a_fixed_file_stays_what_it_was(tmp_path, check):
+    real = tmp_path / "real.txt"
+    real.write_text(LEAK)
+    real.chmod(0o754)
+    (tmp_path / "link.py").symlink_to("real.txt")
+    assert check("link.py", "--fix")[0] == 0
+    assert (tmp_path / "link.py").is_symlink()
+    assert (real.read_text(), real.stat().st_mode & 0o777) == (FIXED, 0o754)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "link.py", "real.txt"]
+
+
+def test_a_file_with_a_second_hard_link_is_not_fixed(tmp_path, check):
+    (tmp_path / "a.py").write_text(LEAK)
+    (tmp_path / "shared.txt").hardlink_to(tmp_path / "a.py")
+    code, _, err = check("a.py", "--fix")
+    assert (code, (tmp_path / "a.py").read_text(), (tmp_path / "shared.txt").read_text()) == (1, LEAK, LEAK)
+    assert "a.py: not fixed: the same file has 2 hard links" in err
+    assert (tmp_path / "a.py").samefile(tmp_path / "shared.txt")
+
+
+def test_a_fix_that_cannot_be_written_leaves_the_file(tmp_path):
+    (tmp_path / "a.py").write_text(LEAK)
+    # Nothing that this process writes may be longer than 100 bytes, as where a disk is full.
+    code = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
+        "from tenure.cli import main; raise SystemExit(main(['check', '--no-cache', 'a.py', '--fix']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, (tmp_path / "a.py").read_text()) == (1, LEAK)
+    assert "a.py: not fixed: File too large; the file is as it was" in done.stderr
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
+
+
+@pytest.mark.parametrize("options", [["--fix"], ["--diff"], []])
+def test_source_on_standard_input_keeps_its_encoding(tmp_path, options):
+    source = f"# coding: latin-1\nname = 'Grüße'\n{LEAK}".replace("\n", "\r\n").encode("latin-1")
+    clean = b"# coding: latin-1\nprint('Gr\xfc\xdfe')\n"
+    words = [sys.executable, "-m", "tenure", "check", "-", *options]
+    for raw, other in {source: source.replace(b"+= loss ", b"+= loss.detach() "), clean: clean}.items():
+        done = subprocess.run(words, input=raw, capture_output=True, cwd=tmp_path, check=False)
+        assert not done.stderr
+        assert options != ["--fix"] or done.stdout == other
+        assert (b".detach()" in done.stdout) == (raw == source)
+
+
+def test_bytes_that_are_no_text_on_standard_input(tmp_path):
+    raw = b"import torch\nloss.backward()\nname = '\xfc'\n"
+    for options in (["--fix"], ["--diff"], []):
+        words = [sys.executable, "-m", "tenure", "check", "-", *options]
+        done = subprocess.run(words, input=raw, capture_output=True, cwd=tmp_path, check=False)
+        assert done.returncode == 1
+        assert b"Traceback" not in done.stderr
+        assert b"<stdin>: " in done.stderr
+        assert done.stdout == (raw if options == ["--fix"] else b"")
+
+
+def test_pipes_and_devices_are_named_and_not_read(tmp_path):
+    os.mkfifo(tmp_path / "b.py")
+    (tmp_path / "zero.py").symlink_to("/dev/zero")
+    (tmp_path / "zero.ipynb").symlink_to("/dev/zero")
+    (tmp_path / "train.py").write_text(f"import b, zero\n{LEAK}")
+    done = subprocess.run(
+        [sys.executable, "-m", "tenure", "check", "."], capture_output=True, text=True, cwd=tmp_path, check=False,
+        timeout=60,
+    )  # fmt: skip
+    assert "error[TN301]" in done.stdout
+    for name in ("b.py", "zero.py", "zero.ipynb"):
+        assert f"{name}: it cannot be read: it is not a regular file" in done.stderr
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path, check):
+    with (tmp_path / "large.py").open("wb") as file:
+        file.truncate(1 << 40)
+    assert "large.py: it cannot be read: it has 1,099,511,627,776 bytes" in check("large.py")[2]
+
+
+def notebook(*cells, **about):
+    told = [{"cell_type": "code", "source": cell} for cell in cells]
+    return json.dumps({"cells": told, "metadata": about, "nbformat": 4})
+
+
+# Each is a cell of IPython's, and what Python makes of it, line for line.
+CELLS = {
+    "x = !ls": "x = get_ipython()",
+    "a, b = %magic 1": "a, b = get_ipython()",
+    "x = %time f()": "x = f()",
+    "%time y = f()": "y = f()",
+    "!ls \\\n  -l\ny = 1": "pass\n\ny = 1",
+    "x = %magic \\\n  more\ny = 1": "x = get_ipython()\n\ny = 1",
+    "y = f(x)  # right?": "y = f(x)  # right?",
+    "y = 'right?'": "y = 'right?'",
+    "z = (a\n% b)": "z = (a\n% b)",
+    "z = a \\\n% b": "z = a \\\n% b",
+    "z = '''\n%b\n!c\n'''": "z = '''\n%b\n!c\n'''",
+    "x %= 2\nif x != y: pass": "x %= 2\nif x != y: pass",
+    "f?\nx = 1": "pass\nx = 1",
+    "?f": "pass",
+    "for x in y:\n    %magic {x}\n    !ls": "for x in y:\n    pass\n    pass",
+    "%%time\n!ls\nx = 1": "pass\npass\nx = 1",
+    "\n%%capture out\n%%time\nx = 1": "\npass\npass\nx = 1",
+    "%%bash\nls": "pass\npass",
+    "pip install x": "pass",
+    ">>> x = 1\n... y = 2": "x = 1\ny = 2",
+    "    x = 1\n    y = 2": "x = 1\ny = 2",
+}
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_cell_of_ipython_as_python(cell):
+    from tenure.check.notebook import source
+
+    text, where = source(notebook("first = 1", cell).encode())
+    assert text == f"first = 1\n{CELLS[cell]}\n"
+    assert where == [(1, 1), *((2, line) for line in range(1, cell.count("\n") + 2))]
+    ast.parse(text)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_ipython_takes_these_cells_for_code(cell):
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    ast.parse(TransformerManager().transform_cell(cell) if cell != "pip install x" else "")
+
+
+def test_what_ordinary_notebooks_hold(tmp_path, check):
+    body = LEAK.replace("# kept", "# right?")
+    (tmp_path / "a.ipynb").write_text(notebook("files = !ls", "%load_ext tenure", f"%%time\n{body}", "print('\ud800')"))
+    code, out, err = check("a.ipynb", "--format", "json")
+    (finding,) = json.loads(out)
+    assert (code, err, finding["line"], finding["evidence"]["cell"]) == (1, "", 10, 3)
+
+
+def test_notebooks_that_are_none_or_not_of_python(tmp_path, check):
+    (tmp_path / "number.ipynb").write_text(json.dumps({"cells": [{"cell_type": "code", "source": ["x", 5]}]}))
+    (tmp_path / "cells.ipynb").write_text(json.dumps({"cells": [5]}))
+    (tmp_path / "deep.ipynb").write_text("[" * 100_000)
+    (tmp_path / "many.ipynb").write_text("[" + "[]," * 4_000_000 + "[]]")
+    (tmp_path / "broken.ipynb").write_text(notebook("import torch", f"{LEAK}\nx = ("))
+    (tmp_path / "r.ipynb").write_text(notebook("torch <- function(x) x", kernelspec={"language": "R"}))
+    (tmp_path / "old.ipynb").write_text(json.dumps({"worksheets": [{"cells": [{"cell_type": "code", "input": LEAK}]}]}))
+    code, out, err = check(".", "--format", "concise")
+    assert code == 1
+    assert [line.partition(":")[0] for line in out.splitlines()] == ["./old.ipynb"]
+    assert sorted(err.splitlines()) == [
+        "tenure: ./broken.ipynb: cell 2, line 12: '(' was never closed",
+        "tenure: ./cells.ipynb: it is not a notebook: 'int' object has no attribute 'get'",
+        "tenure: ./deep.ipynb: it is not a notebook: it is nested too deeply",
+        "tenure: ./many.ipynb: it is not a notebook: it holds more than 3,000,000 values",
+        "tenure: ./number.ipynb: it is not a notebook: the source of cell 1 is not text",
+    ]

@@ -7,8 +7,11 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tenure import untrusted
 from tenure.errors import TenureError
 
+_LARGEST = 20_000_000  # bytes: one of 300,000 lines has fewer
+_LARGEST_NOTEBOOK = 32 << 20  # with its outputs
 _SKIPPED = frozenset(
     [
         ".git",
@@ -32,6 +35,11 @@ _SKIPPED = frozenset(
     ]
 )
 SUFFIXES = (".py", ".pyi", ".ipynb")
+
+
+def read(name: str) -> bytes:
+    """The content of a file to check. Raises OSError, also for what is not a regular file, or is too large."""
+    return untrusted.content(name, _LARGEST_NOTEBOOK if name.endswith(".ipynb") else _LARGEST)
 
 
 def files(paths: Sequence[str], exclude: Sequence[str] = ()) -> list[str]:

@@ -8,13 +8,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tenure.check import baseline as baselines
 from tenure.check import discover
 from tenure.check.cache import Cache, digest
-from tenure.check.one_file import Checked, check_bytes
+from tenure.check.one_file import Checked, check_bytes, check_text
 from tenure.check.settings import Settings
 from tenure.findings import Finding
 
@@ -33,9 +32,9 @@ class Report:
 
 def check_source(text: str | bytes, file: str = "<stdin>", settings: Settings | None = None) -> list[Finding]:
     """The findings in a piece of source."""
-    raw = text.encode() if isinstance(text, str) else text
+    checked = check_text(text, file) if isinstance(text, str) else check_bytes(text, file)
     settings = settings or Settings()
-    return [finding for finding in check_bytes(raw, file).findings if settings.wants(finding.code, file)]
+    return [finding for finding in checked.findings if settings.wants(finding.code, file)]
 
 
 def check(
@@ -68,7 +67,7 @@ def _all(names: Sequence[str], roots: tuple[str, ...], known: Cache | None, jobs
     size = 0
     for name in names:
         try:
-            raw = Path(name).read_bytes()
+            raw = discover.read(name)
         except OSError as error:
             yield Checked(name, problem=f"it cannot be read: {error.strerror or error}")
             continue
@@ -114,7 +113,7 @@ def _in_processes(waiting: list[tuple[str, bytes, str]], roots: tuple[str, ...],
 def _by_name(task: tuple[str, tuple[str, ...]]) -> Checked:
     name, roots = task
     try:
-        raw = Path(name).read_bytes()
+        raw = discover.read(name)
     except OSError as error:
         return Checked(name, problem=f"it cannot be read: {error.strerror or error}")
     return check_bytes(raw, name, roots)

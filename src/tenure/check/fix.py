@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import io
 from collections.abc import Sequence
 
 from tenure.findings import Edit, Finding
@@ -71,5 +72,10 @@ def _edited(text: str, edits: Sequence[Edit]) -> str:
 
 def difference(before: str, after: str, file: str) -> str:
     """What changed, as a unified diff."""
-    told = difflib.unified_diff(before.splitlines(keepends=True), after.splitlines(keepends=True), file, file)
-    return "".join(line if line.endswith("\n") else line + "\n" for line in told)
+    told = difflib.unified_diff(_lines(before), _lines(after), file, file)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in told)
+
+
+def _lines(text: str) -> list[str]:
+    """Its lines with their ends: what else `splitlines` takes for an end is none in Python."""
+    return io.StringIO(text, newline="\n").readlines()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from tenure.check import fix
-from tenure.check.one_file import check_bytes, decoded
+from tenure.check import discover, fix, on_disk
+from tenure.check.one_file import check_text
 from tenure.check.settings import Settings
+from tenure.errors import TenureError
 from tenure.findings import Finding
 
 _ROUNDS = 8
@@ -16,11 +16,12 @@ _ROUNDS = 8
 
 @dataclass
 class Fixed:
-    """What was changed."""
+    """What was changed, and which files could not be."""
 
     fixed: int = 0
     files: list[str] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 def fix_files(findings: Sequence[Finding], settings: Settings, *, unsafe: bool, show: bool) -> Fixed:
@@ -30,22 +31,32 @@ def fix_files(findings: Sequence[Finding], settings: Settings, *, unsafe: bool, 
         edit.file for f in findings if fix.fixable(f, unsafe=unsafe) and f.fix for edit in f.fix.edits
     )
     for name in names:
-        raw = Path(name).read_bytes()
-        before = decoded(raw)
-        text, count = before, 0
-        for _ in range(_ROUNDS):
-            found = [f for f in check_bytes(text.encode(), name).findings if settings.wants(f.code, name)]
-            text, answered = fix.apply(text, found, name, unsafe=unsafe)
-            count += len(answered)
-            if not answered:
-                break
-        if text == before:
-            continue
-        done.fixed += count
-        done.files.append(name)
-        if show:
-            done.differences.append(fix.difference(before, text, name))
+        try:
+            stored = on_disk.Stored(discover.read(name))
+            text, count = fixed(stored.text, name, settings, unsafe=unsafe)
+            if text == stored.text:
+                continue
+            if show:
+                done.differences.append(fix.difference(stored.text, text, name))
+            else:
+                on_disk.replaced(name, stored.encoded(text))
+        except TenureError as error:
+            done.problems.append(str(error))
+        except (OSError, SyntaxError, UnicodeError) as error:  # it was another file a moment ago
+            done.problems.append(f"{name}: not fixed: {error}")
         else:
-            ends = "\r\n" if b"\r\n" in raw else "\n"
-            Path(name).write_bytes(text.replace("\n", ends).encode())
+            done.fixed += count
+            done.files.append(name)
     return done
+
+
+def fixed(text: str, name: str, settings: Settings, *, unsafe: bool) -> tuple[str, int]:
+    """The text with everything fixed that can be, and how many findings that answered."""
+    count = 0
+    for _ in range(_ROUNDS):
+        found = [f for f in check_text(text, name).findings if settings.wants(f.code, name)]
+        text, answered = fix.apply(text, found, name, unsafe=unsafe)
+        count += len(answered)
+        if not answered:
+            break
+    return text, count

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from tenure.check import notebook, suppress
+from tenure import untrusted
+from tenure.check import notebook, on_disk, suppress
 from tenure.check.cache import digest
 from tenure.check.facts import Found
 from tenure.check.machine import Machine
@@ -35,16 +36,30 @@ class Checked:
 
 def check_bytes(raw: bytes, file: str, roots: Sequence[str] = ()) -> Checked:
     """Check a file's content. Never raises for what is in it."""
-    made = Checked(file)
-    where: list[tuple[int, int]] | None = None
-    text: str | None = None
+    if not file.endswith(".ipynb"):
+        return _checked(raw, None, file, roots)
+    try:
+        text, where = notebook.source(raw)
+    except notebook.NotANotebook as error:
+        return Checked(file, problem=str(error))
+    made = _checked(text.encode(), text, file, roots, where)
+    made.findings = [_in_cells(finding, where) for finding in made.findings]
+    made.unused = [(where[line - 1][1], codes) for line, codes in made.unused if line <= len(where)]
+    return made
+
+
+def check_text(text: str, file: str, roots: Sequence[str] = ()) -> Checked:
+    """Check source that is text already, whatever encoding it declares. Never raises for what is in it."""
     if file.endswith(".ipynb"):
-        try:
-            text, where = notebook.source(raw)
-        except notebook.NotANotebook as error:
-            made.problem = str(error)
-            return made
-        raw = text.encode()
+        return check_bytes(text.encode(errors="replace"), file, roots)
+    text = on_disk.plain(text)
+    return _checked(text.encode(errors="replace"), text, file, roots)
+
+
+def _checked(
+    raw: bytes, text: str | None, file: str, roots: Sequence[str], where: Sequence[tuple[int, int]] = ()
+) -> Checked:
+    made = Checked(file)
     starts = triggers(raw)
     silenced = suppress.MENTIONED.search(raw) is not None
     if starts is None and not silenced:
@@ -59,7 +74,7 @@ def check_bytes(raw: bytes, file: str, roots: Sequence[str] = ()) -> Checked:
     try:
         _check(made, raw, text, file, starts, tuple(Path(root) for root in roots))
     except SyntaxError as error:
-        made.problem = f"line {error.lineno or 1}: {error.msg}"
+        made.problem = f"{_line(error.lineno or 1, where)}: {error.msg}"
     except (UnicodeDecodeError, LookupError) as error:
         made.problem = f"it cannot be decoded: {error}"
     except ValueError as error:
@@ -72,18 +87,15 @@ def check_bytes(raw: bytes, file: str, roots: Sequence[str] = ()) -> Checked:
         sys.setrecursionlimit(limit)
         if enabled:
             gc.enable()
-    if where is not None:
-        made.findings = [_in_cells(finding, where) for finding in made.findings]
-        made.unused = [(where[line - 1][1], codes) for line, codes in made.unused if line <= len(where)]
     return made
 
 
 def _check(
     made: Checked, raw: bytes, text: str | None, file: str, starts: list[int] | None, roots: tuple[Path, ...]
 ) -> None:
-    tree = parse(raw, file)
     if text is None:
-        text = decoded(raw)
+        text = on_disk.Stored(raw).text
+    tree = parse(text, file)
     module = Module(file, text, tree)
     if starts is not None:
         others: dict[str, Module | None] = {}
@@ -104,15 +116,6 @@ def _check(
         made.unused = [(comment.line, comment.codes) for comment in unused]
 
 
-def decoded(raw: bytes) -> str:
-    """The text of source, by its own declaration of encoding, with plain line ends."""
-    import io
-    import tokenize
-
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
-    return raw.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
-
-
 def _load(
     name: str,
     level: int,
@@ -130,10 +133,9 @@ def _load(
         return others[key]
     others[key] = None
     try:
-        raw = path.read_bytes()
-        if len(raw) > 400_000:
-            return None
-        module = Module(key, decoded(raw), parse(raw, key))
+        raw = untrusted.content(path, 400_000)
+        text = on_disk.Stored(raw).text
+        module = Module(key, text, parse(text, key))
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     needs[key] = digest(raw)
@@ -146,6 +148,11 @@ def _load(
         return None
     others[key] = module
     return module
+
+
+def _line(line: int, where: Sequence[tuple[int, int]]) -> str:
+    cell, line = where[min(line, len(where)) - 1] if where else (0, line)
+    return f"cell {cell}, line {line}" if cell else f"line {line}"
 
 
 def _in_cells(finding: Finding, where: list[tuple[int, int]]) -> Finding:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import linecache
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from lsprotocol import types as lsp
+from pygls import uris
 from pygls.lsp.server import LanguageServer
+from pygls.workspace import PositionCodec
 
 import tenure
+from tenure.check import on_disk
 from tenure.check import settings as configured
 from tenure.check.engine import check_source
 from tenure.faults import FAULTS
-from tenure.findings import Finding
+from tenure.findings import Edit, Finding, Place
 
 _LEVELS = {
     "error": lsp.DiagnosticSeverity.Error,
@@ -22,17 +27,50 @@ _LEVELS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Document:
+    """A document as it was checked: its findings, and its lines to count columns in."""
+
+    uri: str
+    file: str
+    lines: Sequence[str]
+    findings: Sequence[Finding]
+    codec: PositionCodec
+
+    def position(self, line: int, column: int, file: str | None = None) -> lsp.Position:
+        """A place (from 1, in characters) in the units that the client counts in, mostly those of UTF-16."""
+        lines = self.lines if file in (None, self.file) else linecache.getlines(str(file))
+        text = lines[line - 1].rstrip("\n") if 0 < line <= len(lines) else ""
+        return lsp.Position(max(0, line - 1), self.codec.client_num_units(text[: max(0, column - 1)]))
+
+    def range(self, place: Place) -> lsp.Range:
+        """From a place to the end of its line, without the space there."""
+        begin = place.column or 1
+        length = max(1, len(place.text))
+        return lsp.Range(
+            self.position(place.line, begin, place.file), self.position(place.line, begin + length, place.file)
+        )
+
+    def edited(self, edit: Edit) -> lsp.TextEdit:
+        """An edit as the client applies it."""
+        return lsp.TextEdit(lsp.Range(self.position(*edit.start), self.position(*edit.end)), edit.text)
+
+
 def make() -> LanguageServer:
     """A server, ready to be started."""
-    server = LanguageServer("tenure", tenure.__version__)
-    known: dict[str, list[Finding]] = {}
+    # Whole texts: where lines are changed, pygls counts a form feed as the end of a line, which editors do not.
+    whole = lsp.TextDocumentSyncKind.Full
+    server = LanguageServer("tenure", tenure.__version__, text_document_sync_kind=whole)
+    known: dict[str, _Document] = {}
 
     def look(uri: str) -> None:
         document = server.workspace.get_text_document(uri)
-        file = _path(uri)
+        file = uris.to_fs_path(uri) or uri
         told = configured.made(configured.load(str(Path(file).parent)))
-        known[uri] = check_source(document.source, file, told)
-        diagnostics = [_diagnostic(finding) for finding in known[uri]]
+        lines = on_disk.plain(document.source).split("\n")
+        findings = check_source(document.source, file, told)
+        known[uri] = _Document(uri, file, lines, findings, server.workspace.position_codec)
+        diagnostics = [_diagnostic(known[uri], finding) for finding in findings]
         server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri=uri, diagnostics=diagnostics))
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)  # type: ignore[untyped-decorator]
@@ -55,16 +93,19 @@ def make() -> LanguageServer:
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, kinds)  # type: ignore[untyped-decorator]
     def actions(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        uri = params.text_document.uri
+        document = known.get(params.text_document.uri)
+        if document is None:
+            return []
         first, last = params.range.start.line + 1, params.range.end.line + 1
         return [
-            _action(finding, uri) for finding in known.get(uri, [])
+            _action(document, finding) for finding in document.findings
             if finding.main and first <= finding.main.line <= last and finding.fix and finding.fix.edits
         ]  # fmt: skip
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)  # type: ignore[untyped-decorator]
     def hover(params: lsp.HoverParams) -> lsp.Hover | None:
-        for finding in known.get(params.text_document.uri, []):
+        document = known.get(params.text_document.uri)
+        for finding in document.findings if document else ():
             if finding.main and finding.main.line == params.position.line + 1:
                 fault = FAULTS[finding.code]
                 text = f"**{fault.code} {fault.name}**\n\n{fault.page.strip()}"
@@ -74,43 +115,26 @@ def make() -> LanguageServer:
     return server
 
 
-def _path(uri: str) -> str:
-    return unquote(urlparse(uri).path) or uri
-
-
-def _range(line: int, column: int | None, text: str) -> lsp.Range:
-    start = (column or 1) - 1
-    return lsp.Range(lsp.Position(line - 1, start), lsp.Position(line - 1, start + max(1, len(text) or 1)))
-
-
-def _diagnostic(finding: Finding) -> lsp.Diagnostic:
+def _diagnostic(document: _Document, finding: Finding) -> lsp.Diagnostic:
     main = finding.main
     assert main is not None
     related = [
         lsp.DiagnosticRelatedInformation(
-            lsp.Location(Path(place.file).absolute().as_uri(), _range(place.line, place.column, place.text)), place.role
+            lsp.Location(Path(place.file).absolute().as_uri(), document.range(place)), place.role
         )
         for place in finding.places[1:]
         if Path(place.file).is_absolute()
     ]
     return lsp.Diagnostic(
-        range=_range(main.line, main.column, main.text), message=finding.message, severity=_LEVELS[finding.severity],
+        range=document.range(main), message=finding.message, severity=_LEVELS[finding.severity],
         code=finding.code, source="tenure", related_information=related,
     )  # fmt: skip
 
 
-def _action(finding: Finding, uri: str) -> lsp.CodeAction:
+def _action(document: _Document, finding: Finding) -> lsp.CodeAction:
     fix: Any = finding.fix
-    edits = [
-        lsp.TextEdit(
-            lsp.Range(
-                lsp.Position(edit.start[0] - 1, edit.start[1] - 1), lsp.Position(edit.end[0] - 1, edit.end[1] - 1)
-            ),
-            edit.text,
-        )
-        for edit in fix.edits
-    ]
+    edits = [document.edited(edit) for edit in fix.edits]
     return lsp.CodeAction(
         title=f"{finding.code}: {fix.message}", kind=lsp.CodeActionKind.QuickFix, is_preferred=fix.safe,
-        edit=lsp.WorkspaceEdit(changes={uri: edits}), diagnostics=[_diagnostic(finding)],
+        edit=lsp.WorkspaceEdit(changes={document.uri: edits}), diagnostics=[_diagnostic(document, finding)],
     )  # fmt: skip

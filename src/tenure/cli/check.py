@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _standard_input(options: argparse.Namespace, chosen: Settings) -> int:
-    from tenure.check import fix
+    from tenure.check import fix, fixing, on_disk
     from tenure.check.one_file import check_bytes
     from tenure.views.formats import FORMATS
 
@@ -99,16 +99,32 @@ def _standard_input(options: argparse.Namespace, chosen: Settings) -> int:
     raw = sys.stdin.buffer.read()
     checked = check_bytes(raw, name)
     findings = [f for f in checked.findings if chosen.wants(f.code, name)]
+    changing = options.fix or options.diff
     if checked.problem:
         sys.stderr.write(f"tenure: {name}: {checked.problem}\n")
+        if options.fix and not options.diff:  # an editor puts what comes out in the place of what went in
+            _write(raw)
         return 1
-    if options.fix or options.diff:
-        text = raw.decode()
-        changed, _ = fix.apply(text, findings, name, unsafe=options.unsafe_fixes)
-        sys.stdout.write(fix.difference(text, changed, name) if options.diff else changed)
-        return 0
-    sys.stdout.write(FORMATS[options.format](findings))
-    return 0 if options.exit_zero else int(bool(findings))
+    if not changing:
+        sys.stdout.write(FORMATS[options.format](findings))
+        return 0 if options.exit_zero else int(bool(findings))
+    text = changed = ""
+    if any(fix.fixable(finding, unsafe=options.unsafe_fixes) for finding in findings):
+        stored = on_disk.Stored(raw)
+        text = stored.text
+        changed, _ = fixing.fixed(text, name, chosen, unsafe=options.unsafe_fixes)
+    if options.diff:
+        sys.stdout.write(fix.difference(text, changed, name))
+    else:
+        _write(stored.encoded(changed) if text != changed else raw)
+    return 0
+
+
+def _write(raw: bytes) -> None:
+    """Source as it is stored, in whatever encoding."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(raw)
+    sys.stdout.buffer.flush()
 
 
 def _fix(options: argparse.Namespace, chosen: Settings, report: Report, paths: list[str]) -> Report:
@@ -117,6 +133,8 @@ def _fix(options: argparse.Namespace, chosen: Settings, report: Report, paths: l
     done = fixing.fix_files(report.findings, chosen, unsafe=options.unsafe_fixes, show=options.diff)
     for text in done.differences:
         sys.stdout.write(text)
+    for problem in done.problems:
+        sys.stderr.write(f"tenure: {problem}\n")
     if options.diff:
         return report
     if done.fixed:
