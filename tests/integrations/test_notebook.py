@@ -21,6 +21,12 @@ MORE = {
     "name": "%%tenure 3x\n1",
     "folder": "%%tenure -o kept\nx = torch.zeros(10)",
     "line": "%tenure torch.ones(100).sum()",
+    # As where ipywidgets is not installed: DuckDB has no progress bar then, and raises if it is switched off.
+    "sql": "import sys\nsys.modules['ipywidgets'] = None\nagain.sql('select count(*) as n from events').num_rows",
+    "spoiled": "from tenure.views import notebook\nshown = notebook.SHOWN.pop(('tenure.traces', 'Trace'))",
+    "both fail": "%%tenure\nraise ValueError('my own')",
+    "report fails": "%%tenure\n6 * 7",
+    "whole": "notebook.SHOWN['tenure.traces', 'Trace'] = shown",
     "unload": "%reload_ext tenure\n%unload_ext tenure\ntenure.memory()",
 }
 
@@ -88,6 +94,20 @@ def test_errors_values_and_wrong_words(cells):
     assert "Peak of" in page(cells["line"][:1])
     (last,) = cells["unload"]
     assert "text/html" not in last["data"]
+
+
+def test_a_query_where_duckdb_has_no_progress_bar(cells):
+    (value,) = cells["sql"]
+    assert (value.get("evalue"), value.get("data", {}).get("text/plain")) == (None, "1")
+
+
+def test_a_report_that_fails_takes_nothing_from_the_cell(cells):
+    told, error = cells["both fail"]
+    assert "tenure: the report failed: KeyError" in told["data"]["text/plain"]
+    assert (error.ename, error.evalue) == ("ValueError", "my own")
+    told, value = cells["report fails"]
+    assert "tenure: the report failed: KeyError" in told["data"]["text/plain"]
+    assert value["data"]["text/plain"] == "42"
 
 
 ODD = "<script>alert('x')</script><img src=x onerror=alert(1)>\x1b[31m\n\r`</code>" + "y" * 1_000_000

@@ -423,3 +423,27 @@ def test_a_trace_of_nothing(tmp_path):
     assert told["buffers"] == []
     trace = load(tmp_path / "empty")
     assert trace.buffers().num_rows == trace.live_bytes().num_rows == trace.steps().num_rows == 0
+
+
+def test_a_duckdb_that_would_crash_is_not_used(made, tmp_path, monkeypatch, capsys):
+    import tomllib
+
+    from tenure import cli
+    from tenure.trace.database import OLDEST
+
+    monkeypatch.chdir(tmp_path)
+    project = tomllib.loads((DOCS.parents[1] / "pyproject.toml").read_text())["project"]
+    assert f"duckdb>={'.'.join(map(str, OLDEST))}" in project["dependencies"]
+    run = str(made[0])
+    for version in ("1.5.0", "1.4.5", "0.10.3"):
+        monkeypatch.setattr(duckdb, "__version__", version)
+        for words in (["sql", run, "select 1"], ["export", run, "--to", "csv"], ["export", run, "--to", "perfetto"]):
+            assert cli.main(words) == 2
+            assert f"tenure: DuckDB {version} is too old" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    for version in ("1.5.1", "1.10.0.dev3", "2.0.0"):
+        monkeypatch.setattr(duckdb, "__version__", version)
+        assert load(run).sql("select 1 as one").to_pylist() == [{"one": 1}]
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert cli.main(["sql", run, "select 1"]) == 2
+    assert "install it with: pip install 'duckdb>=1.5.1'" in capsys.readouterr().err

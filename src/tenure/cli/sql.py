@@ -27,11 +27,11 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the rows to standard output; a bad query is wrong usage, and DuckDB says best what is wrong with it."""
-    import duckdb
-
+    from tenure.trace.database import engine
     from tenure.trace.reader import load
     from tenure.views.console import tables
 
+    duckdb = engine()
     trace = load(options.trace)
     try:
         rows = trace.sql(options.query)

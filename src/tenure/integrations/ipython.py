@@ -124,7 +124,10 @@ class Extension:
             return
         if name:
             self._shell.user_ns[name] = found
-        self._display(found)
+        try:
+            self._display(found)
+        except Exception as error:  # noqa: BLE001 - the cell's own value or exception is what the user must get
+            self._say(f"tenure: the report failed: {type(error).__name__}: {error}; the trace is {folder}")
 
     def _display(self, value: Any) -> None:
         """A page where pages are shown, text elsewhere."""

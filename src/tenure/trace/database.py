@@ -18,7 +18,6 @@ from tenure.trace.streams import Stream, read_schema
 _SETTINGS = (
     "timezone='UTC'",
     "python_enable_replacements=false",
-    "enable_progress_bar=false",  # which goes to standard output, into the answer
     "disabled_optimizers='join_order,build_side_probe_side'",
 )
 
@@ -94,6 +93,26 @@ _LIVE = """create view live as
     from moments"""
 
 
+# Before, COPY and exports end the process (SIGSEGV) when they read from Python, and to_arrow_reader is missing.
+OLDEST = (1, 5, 1)
+
+
+def engine() -> Any:
+    """The module duckdb. Raises `TraceError` where it is missing, or so old that it would end the process."""
+    try:
+        import duckdb
+    except ModuleNotFoundError as error:
+        raise TraceError(f"queries and exports need DuckDB ({error}); {_install()}") from None
+    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", str(duckdb.__version__))
+    if numbers is not None and tuple(map(int, numbers.groups())) < OLDEST:
+        raise TraceError(f"DuckDB {duckdb.__version__} is too old: it crashes on exports; {_install()}")
+    return duckdb
+
+
+def _install() -> str:
+    return f"install it with: pip install 'duckdb>={'.'.join(map(str, OLDEST))}'"
+
+
 class Database:
     """DuckDB over the streams of a trace; nothing is copied before a query asks for it, and only the columns it needs."""
 
@@ -102,13 +121,15 @@ class Database:
         self._drag = _DRAG if all(stream.process.uses for stream in streams) else _UNKNOWN
 
     def __enter__(self) -> Self:
-        import duckdb
-
+        duckdb = engine()
         self._temporary = tempfile.TemporaryDirectory(prefix="tenure-", ignore_cleanup_errors=True)
         self._db = duckdb.connect()
         place = str(Path(self._temporary.name)).replace("'", "''")
         for setting in (*_SETTINGS, f"temp_directory='{place}'"):
             self._db.execute(f"set {setting}")
+        # It goes to standard output, into the answer. In a notebook without ipywidgets it is off, and to set it raises.
+        if self._db.execute("select current_setting('enable_progress_bar')").fetchall() == [(True,)]:
+            self._db.execute("set enable_progress_bar=false")
         self._db.register("stream", self._source)
         for view in (_EVENTS, _BUFFERS, _STEPS, _SITES.format(self._drag), _LIVE):
             self._db.execute(view)
@@ -143,9 +164,9 @@ class Database:
     @contextmanager
     def _blame(self) -> Iterator[None]:
         """What is wrong with the trace is said, and not what DuckDB makes of it."""
-        import duckdb
         import pyarrow as pa
 
+        duckdb = engine()
         try:
             yield
         except (duckdb.Error, pa.ArrowException):
@@ -155,8 +176,7 @@ class Database:
 
     def _needed(self, query: str) -> tuple[str, ...]:
         """The columns that the plan of a query reads; all of them if that cannot be told."""
-        import duckdb
-
+        duckdb = engine()
         try:
             (statement,) = self._db.extract_statements(query)
             if re.match(r"\s*(select|from|with|create\s+temp\s+table)\b", statement.query, re.IGNORECASE) is None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tenure.errors import TraceError
+from tenure.trace.database import engine
 from tenure.views.export import memory_viz, parquet, perfetto, plain_csv, pprof, speedscope
 from tenure.views.export.base import TABLES, Job, Tell, quiet
 
@@ -53,8 +54,7 @@ def _named(trace: Trace, form: Any, table: str) -> Path:
 
 
 def _written(trace: Trace, form: Any, target: Path, table: str, tell: Tell) -> Path:
-    import duckdb
-
+    duckdb = engine()
     scratch = target.with_name(f".{target.name[:40]}-{secrets.token_hex(4)}")
     os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     try:
