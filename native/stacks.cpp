@@ -196,7 +196,14 @@ PyObject *py_after(PyObject *, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+// overdue(): how many stacks were taken since the call was due. From then on the count goes down from the largest number.
+PyObject *py_overdue(PyObject *, PyObject *) {
+    int64_t now = left.load(std::memory_order_relaxed);
+    return PyLong_FromLongLong(called && now > INT64_MAX / 2 ? INT64_MAX - now : 0);
+}
+
 PyMethodDef methods[] = {
+    {"overdue", py_overdue, METH_NOARGS, "overdue(): how many stacks were taken since the call was due"},
     {"after", py_after, METH_VARARGS, "after(count, function): call it after so many stacks were taken"},
     {"capture", py_capture, METH_NOARGS, "the number of the running stack"},
     {"chain", py_chain, METH_O, "chain(number): (code, instruction) pairs, innermost first"},

@@ -62,6 +62,11 @@ def after(count: int, call: Callable[[], None] | None) -> None:
     _left, _call = count, call
 
 
+def overdue() -> int:
+    """Return how many stacks were taken since the call of `after` was due, while the main thread did not make it."""
+    return max(0, -_left if _built is None else _built.overdue())
+
+
 def _count() -> None:
     global _left
     if _call is not None:

@@ -283,13 +283,14 @@ def run(folder, *words, **more):
     return subprocess.run([*RUN, *words], cwd=folder, capture_output=True, text=True, env=CLEAN, timeout=60, **more)
 
 
-def test_one_line_comes_after_the_script(tmp_path, needs_torch):
+def test_what_was_not_judged_and_one_line_come_after_the_script(tmp_path, needs_torch):
     script(tmp_path, "import sys, torch\nx = torch.ones(10)\nsys.stderr.write('mine\\n')\nprint('out')\nsys.exit(3)")
     done = run(tmp_path, "s.py")
     assert done.returncode == 3
     assert done.stdout == "out\n"
-    mine, ours = done.stderr.splitlines()
+    mine, limit, *_, ours = done.stderr.splitlines()
     assert mine == "mine"
+    assert limit.startswith("tenure: leaks not judged: 0 of the 8 leak checks ran")
     assert ours.startswith("tenure: ")
     assert ours.endswith(" events in tenure-s; see them with: tenure report tenure-s")
     assert len(list((tmp_path / "tenure-s").glob("events-*.arrows"))) == 1

@@ -87,7 +87,7 @@ def test_the_curve_keeps_what_does_not_change(found):
 def test_the_text_says_it(found):
     text = report.render(found)
     assert "Peak: 64.0 KiB on cuda:0 at 0.00 s, in step 1" in text
-    assert "Verdict: no leak; the peak is 64.0 KiB on cuda:0." in text
+    assert "Verdict: leaks not judged; the peak is 64.0 KiB on cuda:0." in text
     assert "peak of each device: " in text
     assert "train.py:5 in g  [dot]" in text
     assert "return a @ b" in text

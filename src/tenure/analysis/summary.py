@@ -5,26 +5,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from tenure.analysis import coverage
 from tenure.analysis.amounts import Amount, SiteAmount, moment
+from tenure.analysis.coverage import NotJudged
 from tenure.analysis.peak import Peak, Rank, device_of, peak
 from tenure.analysis.scan import Scan, scan
+from tenure.trace import marks
 from tenure.trace.reader import Recorded
 from tenure.trace.streams import Process
 
-__all__ = ["POINTS", "Amount", "Peak", "Rank", "SiteAmount", "Summary", "summary"]
+__all__ = ["POINTS", "Amount", "NotJudged", "Peak", "Rank", "SiteAmount", "Summary", "summary"]
 POINTS = 60  # of the curve
 
 _BORN = """
     select framework, count(*) as count, sum(bytes)::bigint as bytes
     from events where event = 'birth' group by framework order by bytes desc, framework"""
-_TROUBLE = "trouble:"
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """A run. `curve` holds the most bytes alive in each of its equal parts, on the device that the peak is of.
 
-    `notes` say what is odd about the trace, and what went wrong while it was recorded.
+    `notes` say what is odd about the trace, and what went wrong while it was recorded. `not_judged` are the results
+    that the trace does not give, or gives only in part.
     """
 
     path: str
@@ -41,6 +44,23 @@ class Summary:
     curve: tuple[int, ...]
     peak: Peak | None
     notes: tuple[str, ...]
+    not_judged: tuple[NotJudged, ...] = ()
+
+    @property
+    def limits(self) -> list[str]:
+        """What was not judged, as text: a line per cause."""
+        return coverage.lines(self.not_judged, len(self.processes))
+
+    @property
+    def leaks_judged(self) -> str:
+        """How much of the run was checked for leaks: "all", "part" or "none"."""
+        return coverage.extent(self.not_judged, "leaks", [process.number for process in self.processes])
+
+    @property
+    def other_notes(self) -> list[str]:
+        """The notes that `limits` do not repeat."""
+        told = {one.why for one in self.not_judged}
+        return [note for note in self.notes if note not in told]
 
 
 def summary(trace: Recorded, found: Scan | None = None, top: Peak | None = None) -> Summary:
@@ -65,15 +85,15 @@ def summary(trace: Recorded, found: Scan | None = None, top: Peak | None = None)
         curve=_curve(found, first, last) if known else (),
         peak=top or peak(found),
         notes=(*trace.notes, *troubles(found)),
+        not_judged=coverage.not_judged(trace, found),
     )
 
 
 def troubles(found: Scan) -> tuple[str, ...]:
     """What the recorders said went wrong: marks that begin so."""
     names = {name for one in found.sources for _, texts in one.numbers.words("name") for name in texts.to_pylist()}
-    return tuple(
-        f"while recording: {name.removeprefix(_TROUBLE).strip()}" for name in sorted(names) if name.startswith(_TROUBLE)
-    )
+    found_in = (marks.read_trouble(name) for name in sorted(names))
+    return tuple(f"while recording: {problem}" for problem in found_in if problem is not None)
 
 
 def _frameworks(trace: Recorded, found: Scan, births: int, total: int) -> tuple[Amount, ...]:

@@ -9,11 +9,12 @@ import argparse
 import os
 import shlex
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
 from tenure import traces
-from tenure.analysis.summary import troubles
+from tenure.analysis import coverage
 from tenure.errors import TraceError
 from tenure.findings import Finding
 from tenure.frameworks import RECORDED
@@ -22,45 +23,55 @@ from tenure.views.console import autopsy
 from tenure.views.formats import full, plain_json
 from tenure.views.formats.text import is_coloured
 
+_WIDTH = 100
+
 
 def main() -> None:
     """`python -m tenure.cli.after [--findings FILE] [--quiet] FOLDER`."""
     parser = argparse.ArgumentParser(prog="tenure", allow_abbrev=False)
     parser.add_argument("--findings", type=Path)
     parser.add_argument("--quiet", action="store_true")
+    parser.add_argument("--failed", action="store_true", help="a framework was imported, and could not be recorded")
     parser.add_argument("folder", type=Path)
     options = parser.parse_args()
     found, missing = look(options.folder)
     if options.findings is not None:
         options.findings.write_text(plain_json.render(found), encoding="utf-8")
     if not options.quiet:
-        sys.stderr.write(text(options.folder, found, missing, colour=is_coloured(sys.stderr)))
+        line = summary(options.folder, failed=options.failed)
+        sys.stderr.write(text(options.folder, found, [*missing, line], colour=is_coloured(sys.stderr)))
 
 
 def look(folder: Path) -> tuple[list[Finding], Sequence[str]]:
-    """All findings of a run, and what could not be recorded.
+    """Return all findings of a run, and what was not judged of it.
 
-    A trace that cannot be read has what its processes told, and `report` says what is wrong.
+    A trace that cannot be read has the findings that its processes wrote themselves.
     """
     try:
         trace = traces.load(folder)
-        return trace.findings(), troubles(trace.scanned)
-    except TraceError:
-        return told.heard(folder), ()
+        limits = coverage.not_judged(trace, trace.scanned)
+        return trace.findings(), coverage.lines([one for one in limits if one.what == "leaks"], len(trace.processes))
+    except TraceError as error:
+        return told.heard(folder), [f"leaks not judged: {error}"] if any(folder.glob("*.arrows")) else ()
 
 
-def text(folder: Path, found: Sequence[Finding], missing: Sequence[str] = (), *, colour: bool = False) -> str:
-    """What the user reads: what leaked, and where the rest is. What an exception was about has been said by then."""
+def text(folder: Path, found: Sequence[Finding], lines: Sequence[str], *, colour: bool = False) -> str:
+    """What the user reads: what leaked, and these lines. What an exception was about has been said by then."""
     leaks = [finding for finding in found if finding.severity != "advice" and "path" in finding.evidence]
     parts = [autopsy.render(one) for one in autopsies.heard(folder)]
     parts += [full.render(leaks, colour=colour)] if leaks else []
-    lines = [f"tenure: {line}\n" for line in (*missing, summary(folder))]
-    return "".join([f"\n{part}" for part in parts] + ["\n" if parts else "", *lines])
+    last = [textwrap.fill(f"tenure: {line}", _WIDTH, subsequent_indent="  ", break_on_hyphens=False) for line in lines]
+    return "".join([f"\n{part}" for part in parts] + ["\n" if parts else "", *(f"{line}\n" for line in last)])
 
 
-def summary(folder: Path) -> str:
+def summary(folder: Path, *, failed: bool = False) -> str:
     """One line: what was recorded, where it is, and what to do with it."""
-    processes = [found for path in sorted(folder.glob("*.arrows")) if (found := _process(path)) is not None]
+    files = sorted(folder.glob("*.arrows"))
+    processes = [found for path in files if (found := _process(path)) is not None]
+    if not processes and files:
+        return f"nothing was recorded: no event reached {_short(folder)}"
+    if not processes and failed:
+        return "nothing was recorded: the recording could not begin"
     if not processes:
         return f"nothing was recorded: none of {', '.join(RECORDED)} was imported"
     events = sum(process.events for process in processes)

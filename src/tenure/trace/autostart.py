@@ -194,7 +194,9 @@ def _after(pid: int, command: list[str]) -> None:
         active.stop()
     environment = {name: value for name, value in os.environ.items() if name not in (TRACE, RUN)}
     with suppress(OSError, KeyboardInterrupt):
-        subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
+        # The recording waits for a framework to be imported: if it does so no more, one was.
+        failed = ["--failed"] if _waiting is None and active is None else []
+        subprocess.run([*command, *failed], env=environment, stdin=subprocess.DEVNULL, check=False)
 
 
 def _stop_with_children_of_multiprocessing(recorder: Any) -> None:

@@ -16,7 +16,7 @@ class Limited(Recorder):
 
     def __init__(self, folder: Path, *, steps: int | None = None) -> None:
         super().__init__(folder)
-        self._left = steps
+        self._steps = self._left = steps
 
     def _next(self, number: int | None) -> None:
         super()._next(number)
@@ -26,6 +26,8 @@ class Limited(Recorder):
         if self._left > 0:
             return
         self._left = None
+        count = f"{self._steps:,} {'step' if self._steps == 1 else 'steps'}"
+        self._rows.partly(("leaks", "peak"), f"recording stopped after {count}, as requested")
         os.environ.pop(autostart.TRACE, None)  # what starts from now on is not recorded either
         if threading.current_thread() is self._thread:
             threading.Thread(target=self.stop, name="tenure-stop").start()
@@ -45,3 +47,4 @@ class Careful(Limited):
             super()._watch(name)
         except Exception as error:  # noqa: BLE001 - the user's import goes on
             self._trouble(f"{name} is not recorded: {error}")
+            self.trouble(f"{name} is not recorded: {error}")

@@ -17,7 +17,7 @@ from tenure.errors import TraceError
 from tenure.frameworks import imports
 from tenure.frameworks.base import Source
 from tenure.lifetime import regions
-from tenure.trace import writer
+from tenure.trace import marks, writer
 from tenure.trace.events import VERSION, Dictionary
 from tenure.trace.rows import Rows
 
@@ -88,8 +88,8 @@ class Recorder:
         self._sources[name] = source
         for tell in self.on_watch:
             tell(name, source)
-        how = "native" if source.native else "in Python"
-        self._rows.note("mark", f"recording {name} {getattr(sys.modules[name], '__version__', '')} ({how})")
+        version = getattr(sys.modules[name], "__version__", "")
+        self._rows.note("mark", marks.recording(name, version, native=source.native))
 
     def stop(self) -> None:
         """Write what is left, and close the stream."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from tenure import stacks
+from tenure.trace import marks
 from tenure.trace.events import EVENTS, Dictionary
 
 # Buffers that native recorders number begin at 1, these in the upper half.
@@ -111,7 +112,11 @@ class Rows:
         """Something went wrong in a recorder."""
         if text not in self._troubles and len(self._troubles) < _TROUBLES:
             self._troubles.add(text)
-            self.note("mark", f"trouble: {text}")
+            self.note("mark", marks.trouble(text))
+
+    def partly(self, results: tuple[marks.Result, ...], why: str) -> None:
+        """These results are given only in part; see `Sink`."""
+        self.note("mark", marks.partly(results, why))
 
     def note(self, event: str, name: str | None = None) -> None:
         """A step or a mark of the user's."""

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from tenure import frameworks, stacks
 from tenure.frameworks.base import Crowd, Growing, Source
 from tenure.lifetime import regions
-from tenure.trace import donations, suspects
+from tenure.trace import checks, donations, suspects
+from tenure.trace.checks import Checks
 from tenure.trace.recorder import Recorder
 from tenure.trace.suspects import Look, Suspect
 from tenure.watch import autopsy, holding
@@ -43,7 +44,8 @@ class Watch:
         self._pid = os.getpid()
         self._known: dict[tuple[str, ...], _Known] = {}
         self._events = self._next = self._looks = self._step = self._at_step = 0
-        self._autopsies = 0
+        self._autopsies = self._checks = self._missed = 0
+        self._unstepped = False
         self._donations = Donations()
         self._spent = 0.0
         self._busy = False
@@ -88,8 +90,16 @@ class Watch:
         if self._pid != os.getpid():
             self._forget()
         self._events += self._next
+        self._checks += 1
+        self._count_missed()
         self._safely(self._look)
         self._wait()
+
+    def _count_missed(self) -> None:
+        """Events during which another check would have come, had the main thread not been busy."""
+        late = stacks.overdue()
+        if late > max(_FIRST, self._events * _SPACING):
+            self._missed += late
 
     def _safely(self, look: Callable[[], None]) -> None:
         if self._busy:
@@ -108,12 +118,15 @@ class Watch:
 
     def stop(self) -> None:
         """Look once more, and tell what was seen."""
+        if self._pid == os.getpid():
+            self._count_missed()
         stacks.after(0, None)
         if self._out_of_memory in regions.on_excess:
             regions.on_excess.remove(self._out_of_memory)
         if self._pid != os.getpid():
             return
         self._safely(self._look)
+        self._safely(self._expect_steps)
         for growing in self._growing.values():
             growing.stop()
         found = [
@@ -122,8 +135,17 @@ class Watch:
         try:
             suspects.tell(self._recorder.folder, found)
             donations.tell(self._recorder.folder, self._donations.explained())
+            checks.write(self._recorder.folder, self._seen())
         except OSError as error:
             self._recorder.trouble(f"what was seen could not be written: {error}")
+
+    def _expect_steps(self) -> None:
+        self._unstepped = not self._step and any(growing.expects_steps() for growing in self._growing.values())
+
+    def _seen(self) -> Checks:
+        """How well this process was checked."""
+        events = self._events + self._missed
+        return Checks(self._pid, self._checks, events, self._missed, self._unstepped)
 
     def _look(self) -> None:
         self._looks += 1

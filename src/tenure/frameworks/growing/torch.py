@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+from torch.optim.optimizer import Optimizer
 
 from tenure import heap, stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
-from tenure.frameworks.torch import autograd
+from tenure.frameworks.torch import autograd, step_hooks
 from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
 from tenure.model import size
 
@@ -36,7 +36,7 @@ class Torch:
     def __init__(self, source: Any) -> None:
         self._source = source
         self._begun: list[int] = []  # autograd's sequence number at the beginning of each of the last steps
-        self._hook = register_optimizer_step_post_hook(self._stepped)
+        step_hooks.add(after=self._stepped)
         self._files = _open_files()
         self._tell: Callable[[str, int | None], None] | None = None
 
@@ -61,7 +61,7 @@ class Torch:
 
     def stop(self) -> None:
         """Take the hooks out again; torch has no way to take an observer out, so it stays silent."""
-        self._hook.remove()
+        step_hooks.remove(self._stepped)
         self._tell = None
         self._source.on_failure(None)
 

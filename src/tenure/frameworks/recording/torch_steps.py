@@ -10,10 +10,10 @@ import torch
 from torch.autograd import _profiler_enabled as profiler_enabled
 from torch.compiler import is_compiling
 from torch.optim import optimizer as optimizers
-from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.utils.hooks import RemovableHandle
 
 from tenure.frameworks.base import Sink
+from tenure.frameworks.torch import step_hooks
 
 PARAMETER, GRADIENT, STATE = 1, 2, 3  # as the native recorder numbers kinds
 
@@ -57,14 +57,11 @@ class Steps:
         self._core = core
         self._known: dict[int, _Known] = {}  # by address: a lookup at every step costs the user's program
         self._first: weakref.ref[Any] | None = None
-        self._hooks = [register_optimizer_step_post_hook(self._after)]
-        if core is not None:
-            self._hooks.append(register_optimizer_step_pre_hook(self._before))
+        step_hooks.add(before=None if core is None else self._before, after=self._after)
 
     def stop(self) -> None:
         """Take the hooks out again."""
-        for hook in self._hooks:
-            hook.remove()
+        step_hooks.remove(self._before, self._after)
 
     def _meet(self, optimizer: Any) -> _Known:
         number = id(optimizer)

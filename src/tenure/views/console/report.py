@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import textwrap
 from collections.abc import Sequence
 from typing import Any, TextIO
 
@@ -20,6 +21,9 @@ _HEIGHT = 6
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _ADVICE = "5"  # what codes of advice begin with, after TN
 _RANKS = 4
+_WIDTH = 98
+# What no finding means, by how much of the run was checked.
+NO_LEAK = {"all": "no leak", "part": "no leak in what was checked", "none": "leaks not judged"}
 _UNEVEN = 1.2
 
 
@@ -65,7 +69,7 @@ def render(
     """The report as text; `ends` are the moments at which memory ran out."""
     faults = [finding for finding in findings if is_fault(finding)]
     late = [finding for finding in findings if finding.code == "TN501"]
-    parts = [(_title(summary), _facts(summary)), (_verdict(summary, faults, late, ends), [])]
+    parts = [(_title(summary), _facts(summary)), (_verdict(summary, faults, late, ends), _wrapped(summary.limits))]
     parts += [("Out of memory", autopsy.render(one).splitlines()) for one in ends]
     if summary.peak is not None:
         parts.append((_peak_title(summary.peak), _peak(summary, blocks=blocks)))
@@ -78,10 +82,16 @@ def render(
     refused = [finding for finding in findings if finding.code == "TN503"]
     if refused:
         parts.append(("Not reused though it was donated", full.render(refused, colour=bold).splitlines()))
-    if summary.notes:
-        parts.append(("Notes", [f"  {_clean(note)}" for note in summary.notes]))
+    if summary.other_notes:
+        parts.append(("Notes", [f"  {_clean(note)}" for note in summary.other_notes]))
     on, off = ("\x1b[1m", "\x1b[0m") if bold else ("", "")
     return "\n".join("\n".join([on + title + off, *lines, ""]) for title, lines in parts)
+
+
+def _wrapped(lines: Sequence[str]) -> list[str]:
+    """Lines to be read below a verdict."""
+    broken = (textwrap.wrap(line, _WIDTH, initial_indent="  ", subsequent_indent="    ") for line in lines)
+    return [part for parts in broken for part in parts]
 
 
 def _clean(line: str) -> str:
@@ -121,9 +131,7 @@ def _verdict(summary: Summary, faults: Sequence[Finding], late: Sequence[Finding
         saved = max(int(finding.evidence.get("saved", 0)) for finding in late)
         told.append(f"the peak of {size(summary.peak.bytes)} can be {size(saved)} lower")
     if not told:
-        # Of a file of another tool nobody looked for leaks.
-        known = "no leak; " if all(process.uses for process in summary.processes) else ""
-        return f"Verdict: {known}the peak is {size(summary.peak.bytes)} on {summary.peak.device}."
+        return f"Verdict: {NO_LEAK[summary.leaks_judged]}; the peak is {size(summary.peak.bytes)} on {summary.peak.device}."
     return f"Verdict: {'; '.join(told)}."
 
 

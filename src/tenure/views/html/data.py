@@ -38,7 +38,9 @@ def about(summary: Summary) -> dict[str, Any]:
         "buffers": summary.buffers,
         "bytes": summary.bytes,
         "left": {"bytes": summary.left.bytes, "count": summary.left.count},
-        "notes": plain(list(summary.notes)),
+        "limits": plain(summary.limits),
+        "leaks_judged": summary.leaks_judged,
+        "notes": plain(summary.other_notes),
     }
 
 

@@ -68,4 +68,4 @@ def _row(site: SiteAmount, whole: int, named: Named) -> tuple[str, str, str, str
 
 
 def _notes(one: Summary) -> str:
-    return "".join(f'<div class="dim">{told(note, 2000)}</div>' for note in one.notes)
+    return "".join(f'<div class="dim">{told(note, 2000)}</div>' for note in (*one.limits, *one.other_notes))

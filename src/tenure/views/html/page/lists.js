@@ -22,6 +22,13 @@ const sourceLine = (site) => {
 const siteText = (site) => [site.name, site.op, site.shape, site.dtype, sourceLine(site), ...site.holders.flatMap((one) => one.links.map((link) => link.text))].join(" ").toLowerCase();
 const findingText = (one) => [one.code, one.name, one.message, one.reason, one.file, ...one.sites.flatMap((site) => [site.file, site.text]), ...(one.evidence.path || [])].join(" ").toLowerCase();
 
+// What no finding means, by how much of the run was checked for leaks.
+const NOTHING = {
+  all: "No leak or other problem was found in this run.",
+  part: "No problem was found in the part of this run that was checked for leaks.",
+  none: "No problem was found, but this run was not checked for leaks.",
+};
+
 const lists = () => {
   const words = state.query.toLowerCase().split(/\s+/).filter(Boolean);
   const fits = (text) => words.every((word) => text.includes(word));
@@ -29,7 +36,7 @@ const lists = () => {
   const findings = trace.findings.map((one, at) => [one, at]).filter(([one]) => fits(findingText(one)));
   const sites = trace.sites.map((one, at) => [one, at, trace.most(at, state.device)]).filter(([one, , most]) => fits(siteText(one)) && (most || words.length));
   sites.sort((one, other) => other[2] - one[2]);
-  get("findings").replaceChildren(...(findings.length ? findings.map(([one, at]) => findingItem(one, at)) : [el("li", { class: "soft" }, words.length ? "none of these" : "No fault was found in this run.")]));
+  get("findings").replaceChildren(...(findings.length ? findings.map(([one, at]) => findingItem(one, at)) : [el("li", { class: "soft" }, words.length ? "none of these" : NOTHING[trace.about.leaks_judged])]));
   get("sites").replaceChildren(...sites.map(([one, at, most]) => siteItem(one, at, most, peak)));
   get("finding-count").textContent = words.length ? `${findings.length} of ${trace.findings.length}` : `${trace.findings.length || ""}`;
   get("site-count").textContent = words.length ? `${sites.length} of ${trace.sites.length}` : `${sites.length}`;

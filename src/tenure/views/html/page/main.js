@@ -30,8 +30,9 @@ const head = () => {
   const parts = [about.frameworks.join(", "), about.processes > 1 ? plural(about.processes, "process", "processes") : "", `${about.seconds.toFixed(2)} s`, plural(about.steps, "step"), plural(about.buffers, "buffer"),
     about.left.count ? `${bytes(about.left.bytes)} left at the end` : ""].filter(Boolean);
   get("run").replaceChildren(el("b", {}, file(about.command || about.path)), `  ${parts.join(" · ")}`);
-  get("notes").replaceChildren(...about.notes.map((note) => el("li", {}, note)));
-  get("notes").classList.toggle("hidden", !about.notes.length);
+  const notes = [...about.limits, ...about.notes];
+  get("notes").replaceChildren(...notes.map((note) => el("li", {}, note)));
+  get("notes").classList.toggle("hidden", !notes.length);
   get("run").title = [about.path, about.command, ...parts].join("\n");
 };
 

@@ -1,0 +1,122 @@
+"""What of a run was not judged, and why. A view reports this before it reports that nothing was found."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tenure.analysis.scan import Scan
+from tenure.trace import checks, marks
+from tenure.trace.checks import Checks
+from tenure.trace.reader import Recorded
+from tenure.trace.streams import Process
+
+CHECKS, STEPS = 8, 16  # about as many as a leak needs to show
+_MISSED = 0.5  # of the events
+_NAMED = 4  # processes in a line
+_CHECKING = "looking for leaks:"  # what a recorder's problems begin with that leave its events whole
+_IN_PYTHON: dict[str, tuple[tuple[marks.Result, ...], str]] = {
+    "torch": (("leaks", "peak"), "tensors of other threads, and memory inside operations, are not included"),
+    "jax": (("peak", "last uses"), "arrays are sampled ten times a second, and their uses are not seen"),
+    "tensorflow": (("last uses",), "operations that read a variable are not seen"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NotJudged:
+    """A result that the trace does not give: "leaks", "peak" or "last uses".
+
+    With `partly`, the trace gives some of it. `processes` are those that this is about.
+    """
+
+    what: str
+    why: str
+    partly: bool = False
+    processes: tuple[int, ...] = ()
+
+
+def not_judged(trace: Recorded, scan: Scan) -> tuple[NotJudged, ...]:
+    """Return what the trace does not show. Causes that several processes have in common are one."""
+    found: dict[tuple[str, str, bool], list[int]] = {}
+    known = _checks(trace)
+    for at, (process, source) in enumerate(zip(trace.processes, scan.sources, strict=True)):
+        names = sorted({name for _, texts in source.numbers.words("name") for name in texts.to_pylist() if name})
+        allocated = any(most for most, _, _ in scan.peaks(at if len(scan.sources) > 1 else -1))
+        why = _unchecked(trace, process, known.get(process.pid), len(scan.steps[at])) if allocated else ""
+        for one in _of_process(process, names, why):
+            found.setdefault((one.what, one.why, one.partly), []).append(process.number)
+    return tuple(NotJudged(*cause, tuple(processes)) for cause, processes in found.items())
+
+
+def extent(found: Iterable[NotJudged], what: str, processes: Collection[int]) -> Literal["all", "part", "none"]:
+    """Return how much of a result was judged, over all of these processes."""
+    about = [one for one in found if one.what == what]
+    missing = {number for one in about if not one.partly for number in one.processes}
+    return "all" if not about else "none" if missing >= set(processes) else "part"
+
+
+def lines(found: Iterable[NotJudged], count: int) -> list[str]:
+    """Return this as text, a line per cause; `count` is how many processes the trace has."""
+    causes: dict[NotJudged, list[str]] = {}
+    for one in found:
+        causes.setdefault(replace(one, what=""), []).append(one.what)
+    return [_line(cause, results, count) for cause, results in causes.items()]
+
+
+def _line(cause: NotJudged, results: Sequence[str], count: int) -> str:
+    what = " and ".join((", ".join(results[:-1]), results[-1]) if len(results) > 1 else results)
+    some = cause.processes if len(cause.processes) < count else ()
+    more = f" and {len(some) - _NAMED:,} more" if len(some) > _NAMED else ""
+    of = f" ({'process' if len(some) == 1 else 'processes'} {', '.join(map(str, some[:_NAMED]))}{more})" if some else ""
+    return f"{what} {'judged in part' if cause.partly else 'not judged'}: {cause.why}{of}"
+
+
+def _checks(trace: Recorded) -> dict[int, Checks]:
+    """The last checks of each process: a program that calls exec has those of the one before, too."""
+    return {one.pid: one for one in checks.read(trace.path)} if trace.path.is_dir() else {}
+
+
+def _of_process(process: Process, names: Sequence[str], unchecked: str) -> Iterator[NotJudged]:
+    if not process.complete:
+        yield NotJudged("leaks", "the process was killed, or still runs")
+        yield NotJudged("peak", "the process was killed, or still runs", partly=True)
+    elif unchecked:
+        yield NotJudged("leaks", unchecked)
+    for name in names:
+        yield from _of_mark(name)
+
+
+def _unchecked(trace: Recorded, process: Process, seen: Checks | None, steps: int) -> str:
+    """Why leaks would not have been found in a process that ended by itself; empty if they would."""
+    if not process.uses:
+        return "the file is from another tool, and has no leak checks"
+    if not trace.path.is_dir():
+        return f"this is one stream of a trace; its leak checks are in the folder: tenure report {trace.path.parent}"
+    if seen is None:
+        return "the trace contains no leak checks of this process"
+    if seen.missed > _MISSED * seen.events:
+        return f"the main thread was busy in one call during {seen.missed / seen.events:.0%} of the events"
+    if 0 < steps < STEPS:
+        return f"{steps} {'step' if steps == 1 else 'steps'} ran; a leak needs about {STEPS} to show"
+    if seen.unstepped:
+        return "there is an optimizer, but no step of it was seen; call tenure.step() after each step"
+    if seen.count < CHECKS:
+        return f"{seen.count} of the {CHECKS} leak checks ran that a leak needs to show: too little was allocated"
+    return ""
+
+
+def _of_mark(name: str) -> Iterator[NotJudged]:
+    """What a recorder noted in its stream."""
+    problem, partly, recording = marks.read_trouble(name), marks.read_partly(name), marks.read_recording(name)
+    if problem is not None:
+        for what in ("leaks",) if problem.startswith(_CHECKING) else ("leaks", "peak"):
+            yield NotJudged(what, f"while recording: {problem}", partly=True)
+    elif partly is not None:
+        for what in partly[0]:
+            yield NotJudged(what, partly[1], partly=True)
+    elif recording is not None and not recording[1] and recording[0] in _IN_PYTHON:
+        results, why = _IN_PYTHON[recording[0]]
+        for what in results:
+            told = f"{recording[0]} was recorded without native extensions: {why}"
+            yield NotJudged(what, told, partly=True)

@@ -1,0 +1,195 @@
+"""Every view reports what was not judged and why; it reports "no leak" only where leaks were looked for."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+import tenure
+from tenure.analysis import coverage
+from tenure.analysis.summary import summary
+from tenure.trace import marks
+from tenure.views.console import report
+from tenure.views.html.build import build
+from tenure.views.notebook.trace import trace as in_notebook
+
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TENURE")}
+EXAMPLE = Path(__file__).parents[2] / "examples" / "leaking_training.py"
+
+# A recorded process that allocates one buffer, with as many leak checks as are asked for.
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from tenure.trace import checks
+from tenure.trace.checks import Checks
+from tenure.trace.recorder import Recorder
+
+recorder = Recorder(Path(sys.argv[1]))
+recorder.start(fresh=sys.argv[2] == "fresh")
+recorder._rows.born("torch", 1024, "cpu", "aten::add", (256,), "float32", "/somewhere/train.py:3 in f")
+{more}
+recorder.stop()
+"""
+CHECKED = "checks.write(recorder.folder, Checks(os.getpid(), {count}, 1000, {missed}, {unstepped}))"
+
+
+def record(folder, more="", *, fresh=True):
+    code = PROGRAM.replace("{more}", more)
+    words = [sys.executable, "-c", code, str(folder), "fresh" if fresh else "join"]
+    return subprocess.run(words, check=False, env=CLEAN).returncode
+
+
+def checked(count=40, missed=0, unstepped=False):
+    return CHECKED.format(count=count, missed=missed, unstepped=unstepped)
+
+
+def seen(place):
+    """The verdict, the lines below it, and the same from JSON and the page."""
+    trace = tenure.load(place)
+    found = summary(trace, trace.scanned, trace.peak())
+    text = report.render(found, trace.findings())
+    verdict, _, below = text[text.index("Verdict: ") :].partition("\n")
+    told = json.loads(report.as_json(found))["not_judged"]
+    about = build(trace)["about"]
+    assert about["limits"] == found.limits
+    assert all(line in unescape(in_notebook(trace)) for line in found.limits)
+    assert " ".join(below.split()).startswith(" ".join(found.limits))
+    assert (about["leaks_judged"] == "all") == ("no leak;" in verdict)
+    assert ("leaks" in {one["what"] for one in told}) == (about["leaks_judged"] != "all")
+    return verdict, found.limits
+
+
+def test_no_leak_is_said_where_leaks_were_looked_for(tmp_path):
+    record(tmp_path / "t", checked())
+    assert seen(tmp_path / "t") == ("Verdict: no leak; the peak is 1.0 KiB on cpu.", [])
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        ("", "the trace contains no leak checks of this process"),
+        (checked(count=3), "3 of the 8 leak checks ran that a leak needs to show: too little was allocated"),
+        (checked(missed=900), "the main thread was busy in one call during 90% of the events"),
+        (checked(unstepped=True), "there is an optimizer, but no step of it was seen"),
+        (f"recorder.advance(900); recorder.advance()\n{checked()}", "2 steps ran; a leak needs about 16 to show"),
+    ],
+)
+def test_leaks_are_not_judged_where_nobody_could_have_found_one(more, why, tmp_path):
+    record(tmp_path / "t", more)
+    verdict, lines = seen(tmp_path / "t")
+    assert verdict == "Verdict: leaks not judged; the peak is 1.0 KiB on cpu."
+    (line,) = lines
+    assert line.startswith(f"leaks not judged: {why}")
+
+
+def test_a_process_that_was_killed(tmp_path):
+    assert record(tmp_path / "t", "time.sleep(0.6); os.kill(os.getpid(), 9)") == -signal.SIGKILL
+    verdict, lines = seen(tmp_path / "t")
+    assert verdict == "Verdict: leaks not judged; the peak is 1.0 KiB on cpu."
+    assert [line.partition(":")[0] for line in lines] == ["leaks not judged", "peak judged in part"]
+    assert "killed, or still runs" in lines[0]
+
+
+def test_one_of_three_processes_that_was_killed_is_named(tmp_path):
+    record(tmp_path / "t", checked())
+    record(tmp_path / "t", checked(), fresh=False)
+    record(tmp_path / "t", "time.sleep(0.6); os.kill(os.getpid(), 9)", fresh=False)
+    verdict, lines = seen(tmp_path / "t")
+    assert verdict == "Verdict: no leak in what was checked; the peak is 3.0 KiB on cpu."
+    trace = tenure.load(tmp_path / "t")
+    (killed,) = [one.number for one in trace.processes if not one.complete]
+    assert lines[0].endswith(f" (process {killed})")
+    # Of one of the others alone nothing is known.
+    _, (line,) = seen(next(one.path for one in trace.processes if one.complete))
+    assert line.startswith("leaks not judged: this is one stream of a trace")
+
+
+@pytest.mark.parametrize(
+    ("mark", "told"),
+    [
+        (marks.trouble("the hook broke"), "leaks and peak judged in part: while recording: the hook broke"),
+        (marks.trouble("looking for leaks: KeyError(3)"), "leaks judged in part: while recording: looking for leaks"),
+        (marks.partly(("peak",), "it is half of it"), "peak judged in part: it is half of it"),
+        (
+            marks.recording("torch", "2.13", native=False),
+            "leaks and peak judged in part: torch was recorded without native extensions",
+        ),
+        (marks.recording("jax", "0.10", native=False), "peak and last uses judged in part: jax was recorded without"),
+    ],
+)
+def test_what_a_recorder_does_not_see(mark, told, tmp_path):
+    record(tmp_path / "t", f"recorder.mark({mark!r})\n{checked()}")
+    verdict, (line,) = seen(tmp_path / "t")
+    assert line.startswith(told)
+    assert (" in what was checked;" in verdict) == line.startswith("leaks")
+
+
+def test_natively_recorded_is_all_there_is_to_say(tmp_path):
+    record(tmp_path / "t", f"recorder.mark({marks.recording('torch', '2.13', native=True)!r})\n{checked()}")
+    assert seen(tmp_path / "t")[1] == []
+
+
+def test_of_many_processes_a_few_are_named():
+    found = [coverage.NotJudged("leaks", "they were killed", processes=tuple(range(1, 8)))]
+    assert coverage.lines(found, 9) == ["leaks not judged: they were killed (processes 1, 2, 3, 4 and 3 more)"]
+    assert coverage.lines(found, 7) == ["leaks not judged: they were killed"]
+
+
+def run(folder, *words):
+    call = [sys.executable, "-m", "tenure", "run", "-o", "t", *words]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True, env=CLEAN, timeout=100, check=False)
+    assert done.returncode == 0, done.stderr
+    return " ".join(done.stderr.split())
+
+
+def test_recording_a_few_steps_of_a_real_training(tmp_path):
+    """An optimizer goes through its hooks while the recording ends."""
+    pytest.importorskip("torch")
+    text = run(tmp_path, "--steps", "3", str(EXAMPLE))
+    assert "leaks not judged: 3 steps ran; a leak needs about 16 to show" in text
+    assert "leaks judged in part: recording stopped after 3 steps, as requested" in text
+    assert seen(tmp_path / "t")[0].startswith("Verdict: leaks not judged;")
+
+
+THREAD = """
+import threading, torch
+model, kept = torch.nn.Linear(16, 1), []
+def work():
+    for _ in range(300):
+        kept.append(model(torch.randn(4, 16)).mean())
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+
+
+def test_a_main_thread_that_waits_is_not_checked(tmp_path):
+    pytest.importorskip("torch")
+    (tmp_path / "s.py").write_text(THREAD)
+    assert "leaks not judged: the main thread was busy in one call" in run(tmp_path, "s.py")
+    assert seen(tmp_path / "t")[0].startswith("Verdict: leaks not judged;")
+
+
+def test_a_trace_that_cannot_be_read_is_not_judged(tmp_path):
+    from tenure.cli import after
+
+    record(tmp_path / "t", checked())
+    (stream,) = (tmp_path / "t").glob("*.arrows")
+    stream.write_bytes(stream.read_bytes()[:-9] + b"something")
+    (line,) = after.look(tmp_path / "t")[1]
+    assert line.startswith("leaks not judged: ")
+    assert "is damaged" in line
+
+
+def test_why_nothing_was_recorded(tmp_path):
+    from tenure.cli import after
+
+    assert "none of torch, jax, tensorflow was imported" in after.summary(tmp_path)
+    assert "could not begin" in after.summary(tmp_path, failed=True)
+    (tmp_path / "events-1.arrows").write_bytes(b"")
+    assert "no event reached" in after.summary(tmp_path)
