@@ -120,7 +120,7 @@ def test_names_of_a_script_are_its_own_unless_functions_read_them(tmp_path, twis
     script = tmp_path / "script.py"
     script.write_text(SCRIPT + twist)
     subprocess.run(
-        [sys.executable, "-m", "tenure", "run", "--quiet", "-o", str(tmp_path / "trace"), str(script)], check=True
+        [sys.executable, "-m", "tenure", "run", "--quiet", "-fo", str(tmp_path / "trace"), str(script)], check=True
     )
     advice = load(tmp_path / "trace").drag().advice
     assert [one.text for one in advice] == ([] if twist else ["write `del data` after line 5"])
@@ -130,7 +130,7 @@ def test_no_advice_for_a_file_that_was_changed_since(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     subprocess.run(
-        [sys.executable, "-m", "tenure", "run", "--quiet", "-o", str(tmp_path / "trace"), str(script)], check=True
+        [sys.executable, "-m", "tenure", "run", "--quiet", "-fo", str(tmp_path / "trace"), str(script)], check=True
     )
     script.write_text("# a line more\n" + SCRIPT)
     assert load(tmp_path / "trace").drag().advice == ()

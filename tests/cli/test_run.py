@@ -33,7 +33,7 @@ def outcome(command, folder, **more):
 def both(folder, *command, **more):
     """What Python does, and what it does when recorded; they must be the same."""
     plain = outcome([*PYTHON, *command], folder, **more)
-    traced = outcome([*RUN, "--quiet", "-o", "trace", *command], folder, **more)
+    traced = outcome([*RUN, "--quiet", "-f", "-o", "trace", *command], folder, **more)
     assert traced == plain
     assert (folder / "trace" / "meta.json").exists()
     return plain
@@ -311,10 +311,17 @@ def test_default_folders_do_not_replace_each_other(tmp_path):
     assert sorted(path.name for path in tmp_path.glob("tenure-*")) == ["tenure-s", "tenure-s-2", "tenure-s-3"]
 
 
-def test_a_named_folder_is_made_anew(tmp_path):
+def test_a_named_folder_is_replaced_if_the_user_says_so(tmp_path):
     script(tmp_path, "import sys; print(sys.argv)")
-    for word in ("one", "two"):
-        assert run(tmp_path, "-o", "deep/er", "s.py", word).returncode == 0
+    assert run(tmp_path, "-o", "deep/er", "s.py", "one").returncode == 0
+    done = run(tmp_path, "-o", "deep/er", "s.py", "two")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        "tenure: deep/er already contains a trace; pass -f (in Python: replace=True) to replace it, "
+        "or use a new or empty folder, such as deep/er-2\n"
+    )
+    assert json.loads((tmp_path / "deep/er/meta.json").read_text())["command"] == ["s.py", "one"]
+    assert run(tmp_path, "-f", "-o", "deep/er", "s.py", "two").returncode == 0
     assert json.loads((tmp_path / "deep/er/meta.json").read_text())["command"] == ["s.py", "two"]
     assert [path.name for path in (tmp_path / "deep/er").iterdir()] == ["meta.json"]
 
@@ -361,9 +368,12 @@ WRONG = {
     "no module": (["-m"], "-m needs the name of a module"),
     "an unknown option": (["--fast", "s.py"], "--fast"),
     "steps": (["--steps", "many", "s.py"], "'many' is no number of steps"),
-    "a folder that is a file": (["-o", "s.py", "s.py"], "cannot write a trace into"),
-    "a folder under a file": (["-o", "s.py/x", "s.py"], "cannot write a trace into"),
-    "a folder with other things": (["-o", "other", "s.py"], "is no place for a trace: it holds"),
+    "a folder that is a file": (["-o", "s.py", "s.py"], "cannot write a trace to"),
+    "a folder under a file": (["-o", "s.py/x", "s.py"], "cannot write a trace to"),
+    "a folder with other things": (
+        ["-o", "other", "s.py"],
+        "cannot write a trace to other: it contains thesis.txt; use a new or empty folder, such as other-2",
+    ),
     "findings nowhere": (["--findings", "no/such/x.json", "s.py"], "cannot write the findings to"),
 }
 

@@ -127,7 +127,7 @@ def test_ipython(tmp_path):
 def run(tmp_path, text, *words):
     path = tmp_path / "prog.py"
     path.write_text(textwrap.dedent(text))
-    command = [sys.executable, "-m", "tenure", "run", "-o", str(tmp_path / "trace"), *words, str(path)]
+    command = [sys.executable, "-m", "tenure", "run", "-fo", str(tmp_path / "trace"), *words, str(path)]
     return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False, cwd=tmp_path)
 
 

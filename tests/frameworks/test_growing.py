@@ -115,7 +115,7 @@ KINDS = {
 def test_what_fails_in_tensorflow_fails_without_our_frames(tf, tmp_path):
     script = tmp_path / "failing.py"
     script.write_text(FAILING)
-    command = [sys.executable, "-m", "tenure", "run", "--quiet", "-o", str(tmp_path / "trace"), str(script)]
+    command = [sys.executable, "-m", "tenure", "run", "--quiet", "-fo", str(tmp_path / "trace"), str(script)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

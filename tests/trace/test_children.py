@@ -204,10 +204,11 @@ def test_the_environment_alone_records(folder):
     assert marks(folder / "deep/t") == ["one"]
 
 
-def test_a_second_run_replaces_the_first(folder):
-    for word in ("one", "two"):
-        call(folder, MARKING, by=(), TENURE_TRACE="t", WORD=word)
-    assert marks(folder / "t") == ["two"]
+def test_a_second_run_gets_a_number_and_the_first_stays(folder):
+    said = [call(folder, MARKING, by=(), TENURE_TRACE="t", WORD=word).stderr for word in ("one", "two", "three")]
+    assert [marks(folder / name) for name in ("t", "t-2", "t-3")] == [["one"], ["two"], ["three"]]
+    assert ["older trace" in text for text in said] == [False, True, True]
+    assert "tenure: t contains an older trace; this one is in t-3\n" in said[2]
 
 
 def test_who_records_nothing_replaces_nothing(folder):
@@ -226,13 +227,21 @@ assert [child.wait() for child in children] == [0, 0]
 """
     call(folder, MARKING, by=(), TENURE_TRACE="t", WORD="one")
     call(folder, text, by=(), TENURE_TRACE="t", PYTHONPATH=str(folder))
-    assert marks(folder / "t") == ["three", "two"]
+    assert marks(folder / "t") == ["one"]
+    assert marks(folder / "t-2") == ["three", "two"]
 
 
 def test_what_a_launcher_started_shares_the_folder(folder):
     for word in ("0", "1"):
         call(folder, MARKING, by=(), TENURE_TRACE="t", WORD=word, OMPI_COMM_WORLD_RANK=word)
     assert marks(folder / "t") == ["0", "1"]
+
+
+def test_what_a_launcher_starts_later_is_another_run(folder):
+    for word in ("0", "1"):
+        job = {"OMPI_COMM_WORLD_RANK": word, "PMIX_NAMESPACE": f"job {word}"}
+        call(folder, MARKING, by=(), TENURE_TRACE="t", WORD=word, **job)
+    assert [marks(folder / name) for name in ("t", "t-2")] == [["0"], ["1"]]
 
 
 def test_a_folder_in_use_is_shared(folder):

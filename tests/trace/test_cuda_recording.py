@@ -188,7 +188,7 @@ def test_an_allocator_that_says_nothing_is_told_of_and_the_program_goes_on(tmp_p
         "import torch\nx = torch.ones(1000, device='cuda')\nprint(x.shape, torch.cuda.get_allocator_backend())\n"
     )
     done = subprocess.run(
-        [sys.executable, "-m", "tenure", "run", "-o", str(tmp_path / "trace"), str(script)],
+        [sys.executable, "-m", "tenure", "run", "-fo", str(tmp_path / "trace"), str(script)],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"},

@@ -116,9 +116,10 @@ def test_alive_at_a_time_and_at_seconds(trace, made):
 
 
 def test_alive_at_the_end_of_a_step(tmp_path):
-    from tenure.trace.writer import Stream, prepare
+    from tenure.trace.folders import take
+    from tenure.trace.writer import Stream
 
-    prepare(tmp_path)
+    take(tmp_path)
     stream = Stream(tmp_path, "events-7", {"version": "1", "pid": "7"})
     words = events.Dictionary()
     birth, end, step = (words["event"].number(name) for name in ("birth", "end", "step"))
@@ -326,9 +327,10 @@ def test_one_process_twice(copy):
 
 def test_two_programs_with_one_pid(tmp_path):
     """As by exec: the buffers of both have the same numbers."""
-    from tenure.trace.writer import Stream, prepare
+    from tenure.trace.folders import take
+    from tenure.trace.writer import Stream
 
-    prepare(tmp_path)
+    take(tmp_path)
     for clock, size in ((1, 8), (2, 16)):
         stream = Stream(tmp_path, "events-7", {"version": "1", "pid": "7", "clock_offset_ns": str(clock)})
         words = events.Dictionary()
@@ -351,9 +353,10 @@ def test_numbers_that_point_nowhere_do_not_reach_duckdb(tmp_path):
     """A writer's mistake, with right sums: the words of a row that do not exist."""
     import pyarrow as pa
 
-    from tenure.trace.writer import Stream, prepare
+    from tenure.trace.folders import take
+    from tenure.trace.writer import Stream
 
-    prepare(tmp_path)
+    take(tmp_path)
     stream = Stream(tmp_path, "events-7", {"version": "1", "pid": "7"})
     columns = {"time": [1, 2], "buffer": [1, 1], "bytes": [8, None]}
     words = events.Dictionary()
@@ -370,9 +373,10 @@ def test_numbers_that_point_nowhere_do_not_reach_duckdb(tmp_path):
 
 @pytest.mark.parametrize("wrong_one", [{"time": [-5]}, {"time": [1 << 62]}, {"bytes": [-1]}, {"bytes": [1 << 62]}])
 def test_numbers_that_cannot_be_are_damage(tmp_path, wrong_one):
-    from tenure.trace.writer import Stream, prepare
+    from tenure.trace.folders import take
+    from tenure.trace.writer import Stream
 
-    prepare(tmp_path)
+    take(tmp_path)
     stream = Stream(tmp_path, "events-7", {"version": "1", "pid": "7"})
     words = events.Dictionary()
     words["event"].number("birth")

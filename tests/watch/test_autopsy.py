@@ -50,7 +50,7 @@ with tenure.scope("step", cap="8 MiB"):
 def run(source, tmp_path):
     script = tmp_path / "program.py"
     script.write_text(source)
-    command = [sys.executable, "-m", "tenure", "run", "-o", str(tmp_path / "trace"), str(script)]
+    command = [sys.executable, "-m", "tenure", "run", "-fo", str(tmp_path / "trace"), str(script)]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
     plain = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment)
     done = subprocess.run(command, capture_output=True, text=True, env=environment)

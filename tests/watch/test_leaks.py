@@ -20,7 +20,7 @@ PROGRAMS = Path(__file__).with_name("programs")
 def run(script, tmp_path, *options, arguments=()):
     """The process, and what it found besides advice."""
     out = tmp_path / "findings.json"
-    words = ["-o", str(tmp_path / "trace"), "--findings", str(out), *options, str(script), *arguments]
+    words = ["-fo", str(tmp_path / "trace"), "--findings", str(out), *options, str(script), *arguments]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(
         [sys.executable, "-m", "tenure", "run", *words], capture_output=True, text=True, env=environment, timeout=280

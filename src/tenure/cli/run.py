@@ -10,20 +10,24 @@ import argparse
 import os
 import site
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 from tenure.errors import TraceError
-from tenure.trace import api, autostart, writer
+from tenure.trace import api, autostart, folders
 
-_VALUED = ("-o", "--output", "--steps", "--findings")
-_USAGE = "tenure run [-o FOLDER] [--steps N] [--findings FILE] [--quiet] (SCRIPT | -m MODULE) [ARGUMENT ...]"
+_VALUED = ("-o", "-fo", "--output", "--steps", "--findings")
+_USAGE = "tenure run [-o FOLDER] [-f] [--steps N] [--findings FILE] [--quiet] (SCRIPT | -m MODULE) [ARGUMENT ...]"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
     """The arguments; SCRIPT and what follows it are taken by `split`."""
     parser.usage = _USAGE
     parser.add_argument("-o", "--output", metavar="FOLDER", help="where the trace goes (default: tenure-SCRIPT)")
+    parser.add_argument(
+        "-f", "--force", action="store_true", help="replace an older trace in FOLDER; other files there are kept"
+    )
     parser.add_argument("--steps", metavar="N", type=_count, help="record N steps only; the script goes on")
     parser.add_argument(
         "--findings",
@@ -56,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     findings = None if options.findings is None else _writable(Path(options.findings).absolute())
     sys.argv = command[1:] if command[0] == "-m" else command  # which the trace tells as the command
     folder = api.unused(name) if options.output is None else Path(options.output).absolute()
-    writer.prepare(folder)
+    folders.take(folder, replace=options.force)
     environment = os.environ | {autostart.TRACE: str(folder)}
     after = _after(folder, findings, options)
     environment |= autostart.run(steps=options.steps, quiet=options.quiet, after=after, watch="tenure.explain.uncaught")
@@ -118,8 +122,9 @@ def _flags() -> list[str]:
 
 
 def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):  # it may be closed, or its disk full: the script goes on
+            stream.flush()
     os.execve(command[0], command, environment)  # noqa: S606 - no shell is wanted
 
 

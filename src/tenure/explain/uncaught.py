@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tenure import console
 from tenure.explain import told
 
 _folder: Path | None = None
@@ -47,7 +48,8 @@ def _at_exit(pid: int) -> None:
 def _tell(exc: BaseException | None) -> None:
     from tenure.trace.told import tell
 
-    finding = told.look(exc) if _quiet else told.below(exc)
+    # Where the traceback went is the script's; the explanation goes to the standard error that the run began with.
+    finding = told.look(exc) if _quiet else told.below(exc, console)
     if finding is not None and _folder is not None:
         with suppress(OSError):  # a full disk: it has been said, and cannot be kept
             tell(_folder, finding)

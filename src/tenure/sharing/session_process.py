@@ -5,10 +5,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import sys
 import weakref
 from typing import TYPE_CHECKING
 
+from tenure import console
 from tenure.sharing.session_told import Closing
 
 if TYPE_CHECKING:
@@ -49,6 +49,4 @@ def _exiting() -> None:
         told += ["a run was still going on"] if not core.ended.done() else []
         if told:
             where = f" (opened at {core.opened.short})" if core.opened else ""
-            sys.stderr.write(
-                f"tenure: session {core.name!r}{where} was open when Python ended: {', and '.join(told)}\n"
-            )
+            console.say(f"session {core.name!r}{where} was open when Python ended: {', and '.join(told)}")

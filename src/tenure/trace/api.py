@@ -13,7 +13,7 @@ from tenure.errors import TraceError
 from tenure.trace import autostart, recorder
 
 
-def trace(path: str | os.PathLike[str] | None = None, *, steps: int | None = None) -> Tracing:
+def trace(path: str | os.PathLike[str] | None = None, *, steps: int | None = None, replace: bool = False) -> Tracing:
     """Record what happens to tensors, in this process and those that it starts, while the block runs.
 
     Example:
@@ -22,24 +22,26 @@ def trace(path: str | os.PathLike[str] | None = None, *, steps: int | None = Non
         print(tenure.load(t.path).buffers())
 
     Arguments:
-        path: the folder of the trace; an older trace in it is replaced. Default: `tenure-<script>`, and a number
+        path: the folder of the trace, which must be new or empty. Default: `tenure-<script>`, and a number
             if there is one already.
         steps: record so many steps only; the block goes on.
+        replace: if the folder contains an older trace, remove that first. Other files are never removed.
 
     In a program that is recorded as a whole, by `tenure run` or `TENURE_TRACE`, the block is part of that trace: its
     beginning and its end are marked, and `t.path` says where.
     """
     if steps is not None and steps < 1:
         raise TraceError(f"a trace of {steps} steps holds nothing; name a number from 1 on")
-    return Tracing(None if path is None else Path(path), steps)
+    return Tracing(None if path is None else Path(path), steps, replace)
 
 
 class Tracing:
     """A recording; `path` is the folder of its trace."""
 
-    def __init__(self, path: Path | None, steps: int | None) -> None:
+    def __init__(self, path: Path | None, steps: int | None, replace: bool) -> None:
         self._named = path
         self._steps = steps
+        self._replace = replace
         self._recorder: recorder.Recorder | None = None
         self._joined = False  # whether the recording is another's, of which this block is a part
         self._before: dict[str, str | None] = {}
@@ -65,7 +67,7 @@ class Tracing:
         folder = unused(Path(sys.argv[0]).stem) if self._named is None else self._named.absolute()
         made = Limited(folder, steps=self._steps)
         autostart.accompany(made)
-        made.start()
+        made.start(replace=self._replace)
         self._recorder = made
         told = {autostart.TRACE: str(folder), **autostart.run(steps=self._steps)}
         self._before = {name: os.environ.get(name) for name in told}
@@ -120,6 +122,6 @@ def unused(stem: str) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
-            raise TraceError(f"cannot write a trace into {folder}: {error.strerror or error}") from error
+            raise TraceError(f"cannot write a trace to {folder}: {error.strerror or error}") from error
         return folder
     raise AssertionError

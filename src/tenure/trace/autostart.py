@@ -13,18 +13,29 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tenure import console, descriptors
 from tenure.frameworks import RECORDED, imports
 
 TRACE = "TENURE_TRACE"
 RUN = "TENURE_RUN"
 # Set by what starts many processes at once: none of them may take the folder for its own.
 _LAUNCHERS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+# What tells one start of theirs from the next.
+_JOBS = (
+    "PMIX_NAMESPACE",
+    "OMPI_MCA_ess_base_jobid",
+    "SLURM_JOB_ID",
+    "SLURM_STEP_ID",
+    "TORCHELASTIC_RUN_ID",
+    "MASTER_PORT",
+)
+_PATIENCE = 5.0  # seconds that another process may take to look at the folder
 
 # What comes along with a recording; by name, for it stands on what is here.
 _COMPANIONS = ("tenure.watch",)
@@ -34,13 +45,30 @@ _waiting: _Guest | None = None
 
 
 def run(**how: Any) -> dict[str, str]:
-    """The environment of a run that this process begins.
+    """The environment of a run that this process begins. Only `_described` reads it.
 
     `steps`: how many each process records. `quiet`: no words of ours. `watch`: the module that
     looks at how each process ends. `after`: a command for when it is over. `claim`:
-    a name for a run that has not made its folder, which is for the first of its processes that records.
+    a name for a run that has not made its folder, which is for the first of its processes that records. Messages go to
+    the standard error that this process has.
     """
-    return {RUN: json.dumps({"pid": os.getpid(), **how})}
+    return {RUN: json.dumps({"pid": os.getpid(), "stderr": console.began(), **how})}
+
+
+_TYPES = {"pid": int, "steps": int, "quiet": bool, "watch": str, "claim": str, "after": list, "stderr": list}
+
+
+def _how(text: str | None) -> dict[str, Any] | None:
+    """What TENURE_RUN says; None if it is not set, or not by tenure."""
+    try:
+        how = json.loads(text or "null")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(how, dict) or not isinstance(how.get("pid"), int):
+        return None
+    known = all(value is None or isinstance(value, _TYPES.get(name, object)) for name, value in how.items())
+    texts = how.get("after") or ()
+    return how if known and all(isinstance(one, str) for one in texts) and (how.get("steps") or 1) > 0 else None
 
 
 def begin() -> None:
@@ -53,9 +81,12 @@ def begin() -> None:
     try:
         folder = Path(os.environ[TRACE]).absolute()
         os.environ[TRACE] = str(folder)
-        if RUN not in os.environ:
+        begun = _how(os.environ.get(RUN))
+        if begun is None:
             os.environ.update(run(claim=f"{os.getpid()}-{time.time_ns()}"))
-        how = json.loads(os.environ[RUN])
+            begun = json.loads(os.environ[RUN])
+        how = begun
+        console.only(how.get("stderr"))
         _waiting = _Guest(folder, how)
         for name in RECORDED:
             imports.when_imported(name, _waiting.start)
@@ -92,12 +123,13 @@ class _Guest:
         _waiting = None
         imports.forget(self.start)
         try:
+            if "claim" in self.how:
+                self.folder = _claimed(self.folder, self.how["claim"], self._trouble)
+                os.environ[TRACE] = str(self.folder)  # for the processes that this one starts
             if self.how.get("watch"):  # what looks at how the process ends; who begins the run names it
                 import_module(self.how["watch"]).watch(self.folder, quiet=bool(self.how.get("quiet")))
             from tenure.trace.limited import Careful
 
-            if "claim" in self.how:
-                _claim(self.folder, self.how["claim"])
             recorder = Careful(self.folder, steps=self.how.get("steps"), trouble=self._trouble)
             accompany(recorder)
             recorder.start(fresh=False)
@@ -109,38 +141,38 @@ class _Guest:
         _say(self.how, text)
 
 
-def _claim(folder: Path, run: str) -> None:
-    """Make the folder of this run, unless another of its processes has, or it belongs to a run that is going on.
+def _claimed(folder: Path, run: str, say: Callable[[str], None]) -> Path:
+    """The folder of this run: one that another of its processes made, or of a run that is going on, or a new one.
 
     Not before something is to be recorded: where the variable stays set, any Python comes by, also one that reads a
-    trace.
+    trace. An older trace stays, and the next free number is used.
     """
-    from tenure.trace import writer
+    from tenure.trace import folders
 
-    with suppress(OSError):  # `prepare` will say it
+    with suppress(OSError):  # `take` will say it
         folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder):
-        meta = folder / "meta.json"
-        about = _described(meta)
-        if about.get("run") == run or _is_shared(about):
-            return
-        writer.prepare(folder)
-        meta.write_text(json.dumps({**_described(meta), "run": run}, indent=1) + "\n", encoding="utf-8")
+        for one in folders.candidates(folder):
+            about = folders.described(one)
+            if about and (about.get("run") == run or _is_shared(about)):
+                return one
+            if about:
+                continue
+            folders.take(one, run={"run": run, "launch": _launch()})
+            if one != folder:
+                say(f"{folders.shown(folder)} contains an older trace; this one is in {folders.shown(one)}")
+            return one
+    raise AssertionError
 
 
-def _described(meta: Path) -> dict[str, Any]:
-    try:
-        about = json.loads(meta.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return about if isinstance(about, dict) else {}
+def _launch() -> dict[str, str]:
+    """Which start of a launcher this process belongs to, as far as launchers say it."""
+    return {name: os.environ[name] for name in _JOBS if name in os.environ}
 
 
 def _is_shared(about: dict[str, Any]) -> bool:
     """Whether the trace is another's, who started before this process and may still write to it."""
-    if not about:
-        return False
-    if any(name in os.environ for name in _LAUNCHERS):
+    if any(name in os.environ for name in _LAUNCHERS) and about.get("launch") == _launch():
         return True
     try:
         os.kill(about["pid"], 0)
@@ -157,11 +189,18 @@ def _locked(folder: Path) -> Iterator[None]:
         import fcntl
 
         handle = os.open(folder, os.O_RDONLY)
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        known = descriptors.identity(handle)
+        until = time.monotonic() + _PATIENCE  # the program may hold a lock of its own there, for ever
+        while time.monotonic() < until:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.01)
     try:
         yield
     finally:
-        if handle >= 0:
+        if handle >= 0 and descriptors.identity(handle) == known:
             os.close(handle)
 
 
@@ -170,7 +209,7 @@ def _begin_here(how: dict[str, Any]) -> None:
     if not how.get("after"):
         return
     atexit.register(_after, os.getpid(), how["after"])
-    if not how.get("quiet") and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":
+    if not how.get("quiet") and console.is_open() and os.isatty(2) and os.environ.get("TERM", "dumb") != "dumb":
         from tenure.trace import progress
 
         progress.show()
@@ -193,10 +232,14 @@ def _after(pid: int, command: list[str]) -> None:
     if active is not None:
         active.stop()
     environment = {name: value for name, value in os.environ.items() if name not in (TRACE, RUN)}
-    with suppress(OSError, KeyboardInterrupt):
-        # The recording waits for a framework to be imported: if it does so no more, one was.
-        failed = ["--failed"] if _waiting is None and active is None else []
-        subprocess.run([*command, *failed], env=environment, stdin=subprocess.DEVNULL, check=False)
+    # The recording waits for a framework to be imported: if it does so no more, one was.
+    failed = ["--failed"] if _waiting is None and active is None else []
+    error = None if console.is_open() else subprocess.DEVNULL
+    with suppress(OSError, subprocess.SubprocessError, KeyboardInterrupt):
+        # Descriptors that the program would pass on are passed on: the findings may be for one.
+        subprocess.run(
+            [*command, *failed], env=environment, stdin=subprocess.DEVNULL, stderr=error, check=False, close_fds=False
+        )
 
 
 def _stop_with_children_of_multiprocessing(recorder: Any) -> None:
@@ -212,4 +255,4 @@ def _stop_with_children_of_multiprocessing(recorder: Any) -> None:
 
 def _say(how: dict[str, Any], text: str) -> None:
     if not how.get("quiet"):
-        os.write(2, f"tenure: {text}\n".encode(errors="backslashreplace"))
+        console.say(text)

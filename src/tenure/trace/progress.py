@@ -7,13 +7,15 @@ import os
 import threading
 import time
 
+from tenure import console
+
 _EVERY = 1.0  # seconds
 _KEEP, _BACK = "\033[22;2t", "\033[23;2t"  # the terminal remembers the title it had
 
 
 def show() -> None:
     """Tell the terminal until this process ends."""
-    os.write(2, _KEEP.encode())
+    console.write(_KEEP)
     atexit.register(_end, os.getpid())
     threading.Thread(target=_run, args=(time.monotonic(),), name="tenure-progress", daemon=True).start()
 
@@ -21,7 +23,7 @@ def show() -> None:
 def _run(start: float) -> None:
     while True:
         time.sleep(_EVERY)
-        os.write(2, f"\033]2;tenure: {line(time.monotonic() - start)}\a".encode())
+        console.write(f"\033]2;tenure: {line(time.monotonic() - start)}\a")
 
 
 def line(seconds: float) -> str:
@@ -36,4 +38,4 @@ def line(seconds: float) -> str:
 
 def _end(pid: int) -> None:
     if os.getpid() == pid:
-        os.write(2, _BACK.encode())
+        console.write(_BACK)

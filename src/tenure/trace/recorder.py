@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tenure import frameworks
+from tenure import console, frameworks
 from tenure.errors import TraceError
 from tenure.frameworks import imports
 from tenure.frameworks.base import Source
 from tenure.lifetime import regions
-from tenure.trace import marks, writer
+from tenure.trace import folders, marks, writer
 from tenure.trace.events import VERSION, Dictionary
 from tenure.trace.rows import Rows
 
@@ -47,19 +47,19 @@ class Recorder:
         self._by_user = False  # whether tenure.step() decides, and not what the frameworks' training loops show
         self._lock = threading.RLock()
 
-    def start(self, *, fresh: bool = True) -> None:
-        """Begin. A `fresh` trace empties the folder of an older one; a child process joins its parent's."""
+    def start(self, *, fresh: bool = True, replace: bool = False) -> None:
+        """Begin. A `fresh` trace makes its folder, or may `replace` the trace in it; a child process joins its parent's."""
         global _active
         if _active is not None:
             raise TraceError(f"this process is being traced already, into {_active.folder}; end that trace first")
         import pyarrow  # noqa: F401  here, where an error about it reaches the user, and not in the first write
 
         if fresh:
-            writer.prepare(self.folder)
+            folders.take(self.folder, replace=replace)
         try:
             self._open()
         except OSError as error:
-            raise TraceError(f"cannot write a trace into {self.folder}: {error.strerror or error}") from error
+            raise TraceError(f"cannot write a trace to {self.folder}: {error.strerror or error}") from error
         _active = self
         for name in frameworks.RECORDED:
             imports.when_imported(name, self._watch)
@@ -198,7 +198,7 @@ class Recorder:
             self._stream.abandon()
             for source in self._sources.values():  # nobody reads any more what they would keep
                 source.stop()
-            sys.stderr.write(f"tenure: {self.failure}; it is kept up to here, the script goes on\n")
+            console.say(f"{self.failure}; it is kept up to here, the script goes on")
 
     def _since(self, moment: int) -> int:
         """A moment of the monotonic clock as microseconds since 1970."""

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tenure import descriptors
 from tenure.findings import Finding
 
+# One kind is one file a process: `<kind>-<pid>.jsonl`.
+KINDS = ("findings", "suspects", "growing", "autopsy", "donations")
 _LARGEST = 1 << 26
 
 
@@ -30,14 +33,9 @@ def heard(folder: Path) -> list[Finding]:
 
 
 def write(folder: Path, what: str, value: dict[str, Any]) -> None:
-    """Add a line to this process's file of that name."""
+    """Add a line to this process's file of that name, one of KINDS."""
     line = json.dumps(value, default=str) + "\n"
-    # One write to the end of the file: lines of several threads do not mix.
-    handle = os.open(folder / f"{what}-{os.getpid()}.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    try:
-        os.write(handle, line.encode(errors="backslashreplace"))
-    finally:
-        os.close(handle)
+    descriptors.append(folder / f"{what}-{os.getpid()}.jsonl", line.encode(errors="backslashreplace"))
 
 
 def read(folder: Path, what: str) -> Iterator[dict[str, Any]]:

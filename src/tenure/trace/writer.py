@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
-import os
-import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
-from tenure.errors import TraceError
+from tenure.descriptors import OwnFile
 from tenure.trace.digest import Digest
-from tenure.trace.events import VERSION, schema
+from tenure.trace.events import schema
 
 _BUFFER = 1 << 20
-_OURS = (".arrows", ".sums", ".digest", ".tmp", ".json", ".jsonl")
 
 
 class Stream:
@@ -30,7 +26,7 @@ class Stream:
 
         self.path, self._file = _new_file(folder, name)
         described = schema().with_metadata({f"tenure.{key}": value for key, value in about.items()})
-        self._sums = self.path.with_suffix(".sums").open("x", encoding="ascii")
+        self._sums = OwnFile(self.path.with_suffix(".sums"))
         # zstd would make it three fifths as large, and take four times as long, for which the user's program has to wait.
         options = pa.ipc.IpcWriteOptions(compression="lz4", emit_dictionary_deltas=True, use_threads=False)
         # Arrow writes some hundred small pieces a batch. Each would have to wait for the interpreter, and halt it.
@@ -48,8 +44,7 @@ class Stream:
     def _seal(self) -> None:
         self._out.flush()
         self._file.flush()
-        self._sums.write(f"{self._file.size} {self._file.sum:08x}\n")
-        self._sums.flush()
+        self._sums.write(f"{self._file.size} {self._file.sum:08x}\n".encode())
 
     def close(self) -> None:
         """Write the end of the stream."""
@@ -83,8 +78,7 @@ class _Summing:
     closed = False
 
     def __init__(self, path: Path) -> None:
-        self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o644)
-        self.size = 0
+        self._file = OwnFile(path)
         self.sum = 0
         self._pending: list[bytes] = []
 
@@ -95,11 +89,13 @@ class _Summing:
     def flush(self) -> None:
         data = b"".join(self._pending)
         self._pending.clear()
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._handle, rest) :]
-        self.size += len(data)
+        self._file.write(data)
         self.sum = zlib.crc32(data, self.sum)
+
+    @property
+    def size(self) -> int:
+        """How many bytes were written."""
+        return self._file.size
 
     def tell(self) -> int:
         return self.size + sum(map(len, self._pending))
@@ -107,7 +103,7 @@ class _Summing:
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            os.close(self._handle)
+            self._file.close()
 
     def readable(self) -> bool:
         return False
@@ -117,24 +113,3 @@ class _Summing:
 
     def seekable(self) -> bool:
         return False
-
-
-def prepare(folder: Path) -> None:
-    """Make the folder of a new trace, with its description; a folder that holds other things is left alone."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        strange = [path.name for path in folder.iterdir() if path.suffix not in _OURS]
-        if strange:
-            raise TraceError(f"{folder} is no place for a trace: it holds {strange[0]}; name a new folder")
-        for old in folder.iterdir():
-            old.unlink()
-        about = {
-            "format": "tenure trace",
-            "version": VERSION,
-            "command": sys.argv,
-            "python": sys.version.split()[0],
-            "pid": os.getpid(),
-        }
-        (folder / "meta.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise TraceError(f"cannot write a trace into {folder}: {error.strerror or error}") from error

@@ -1,0 +1,109 @@
+"""Descriptors that are provably still what they were.
+
+A program may close every descriptor it did not open itself, or put files of its own in their place: each daemon does.
+From then on a remembered number is somebody's socket or database, and nothing of ours may reach it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+Identity = tuple[int, ...]
+
+
+def identity(handle: int) -> Identity | None:
+    """Which file, pipe or terminal the descriptor refers to now; None if it is closed."""
+    try:
+        about = os.fstat(handle)
+    except OSError:
+        return None
+    return _of(about)
+
+
+def _of(about: os.stat_result) -> Identity:
+    return about.st_dev, about.st_ino, about.st_rdev, stat.S_IFMT(about.st_mode)
+
+
+class OwnFile:
+    """A new file that only this object writes to, always at its end.
+
+    Before each write the descriptor is compared with the file that was made. If it is lost, the file is opened again.
+    Raises OSError where that is not the same file any more.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size = 0
+        self._handle = _opened(path, os.O_CREAT | os.O_EXCL)
+        self._known = identity(self._handle)
+
+    def write(self, data: bytes) -> None:
+        """Append it, all of it."""
+        rest = memoryview(data)
+        while rest:
+            if not self._is_ours():
+                self._handle = -1  # not closed: the number is the program's now
+                self._handle = _opened(self.path)
+                if not self._is_ours():
+                    self.close()
+                    raise OSError(errno.ESTALE, f"{self.path} was replaced by another file")
+            done = os.write(self._handle, rest)
+            self.size += done
+            rest = rest[done:]
+
+    def close(self) -> None:
+        """Close the file, unless its descriptor is another's by now."""
+        handle, self._handle = self._handle, -1
+        if handle >= 0 and identity(handle) == self._known:
+            os.close(handle)
+
+    def _is_ours(self) -> bool:
+        if self._handle < 0 or identity(self._handle) != self._known:
+            return False
+        if os.fstat(self._handle).st_size != self.size:
+            raise OSError(errno.EIO, f"{self.path} was changed by another program")
+        return True
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add this to the end of a file, which is made if need be, by one write: what several threads add does not mix."""
+    handle = _opened(path, os.O_CREAT)
+    known = identity(handle)
+    os.write(handle, data)
+    if identity(handle) == known:
+        os.close(handle)
+
+
+_FLAGS = (
+    os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+)  # a pipe in its place must not halt us
+_USUAL = 1024
+
+
+def _opened(path: Path, more: int = 0) -> int:
+    """A descriptor of this file, under a high number.
+
+    Programs get the lowest free numbers: theirs stay what they are without us, and ours is not given away in the
+    instant between a comparison and a write.
+    """
+    import fcntl
+    import resource
+
+    low = os.open(path, _FLAGS | more, 0o644)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    least = (_USUAL if limit < 0 else min(limit, _USUAL)) * 15 // 16
+    try:
+        high = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, least)
+    except OSError:  # that many are open
+        high = low
+    about = path.lstat()
+    if identity(high) != _of(about) or not stat.S_ISREG(about.st_mode):
+        if high != low:
+            os.close(high)
+        raise OSError(errno.ESTALE, f"{path} was replaced by another file")
+    if high != low and identity(low) == identity(high):
+        os.close(low)
+    return high
