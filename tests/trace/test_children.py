@@ -43,7 +43,7 @@ def told(folder):
         stream = streams.open_stream(path, [])
         if stream is not None:
             names = [name for batch in stream.read(["name"]) for name in batch["name"].to_pylist()]
-            ours = tuple(name for name in names if name and not name.startswith("recording "))
+            ours = tuple(name for name in names if name and not name.startswith(("recording ", "trouble: ")))
             found.append((ours, stream.process))
     return found
 
