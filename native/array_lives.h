@@ -131,8 +131,20 @@ void pass(Life *root) {
     Py_DECREF(reinterpret_cast<PyObject *>(root));
 }
 
+void tell_birth(Life *life) {
+    add_row(life, kBirth, life->born);
+    life->settled = true;
+    rows.shape.back() = rows.device.back() = life->what;
+    rows.stack.back() = life->stack;
+    rows.op.back() = life->op;
+    rows.thread.back() = life->thread;
+    rows.step.back() = life->step;
+    rows.scope.back() = life->scope;
+}
+
 void end(Life *root, int32_t cause, uint32_t stack) {
-    if (root->ended || !root->settled) return;
+    if (root->ended || (!root->settled && !root->what)) return;
+    if (!root->settled) tell_birth(root);
     root->ended = true;
     add_row(root, kEnd, now());
     rows.cause.back() = cause_now ? cause_now : cause;
@@ -204,7 +216,6 @@ Life *life_of(PyObject *array) {
     return nullptr;
 }
 
-// Borrowed: the ring has it.
 Life *begin(PyObject *array) {
     PyObject *args = PyTuple_Pack(2, array, on_death);
     auto *life = reinterpret_cast<Life *>(args ? LifeType->tp_new(LifeType, args, nullptr) : nullptr);
@@ -221,17 +232,6 @@ Life *begin(PyObject *array) {
     ring.before->after = life;
     ring.before = life;
     return life;
-}
-
-void tell_birth(Life *life) {
-    add_row(life, kBirth, life->born);
-    life->settled = true;
-    rows.shape.back() = rows.device.back() = life->what;
-    rows.stack.back() = life->stack;
-    rows.op.back() = life->op;
-    rows.thread.back() = life->thread;
-    rows.step.back() = life->step;
-    rows.scope.back() = life->scope;
 }
 
 // The number of a word or a name, which Python gives once; 0 if it does not.
@@ -262,7 +262,8 @@ What told_of(PyObject *parts) {
     return what;
 }
 
-void settle();  // tell the births that were not complete when they happened
+void settle();                // tell the births that were not complete when they happened
+void settle_late(bool last);  // and those that were put off; all of them if this is the last time
 
 void forget() {
     while (used.used_after != &used) pass(used.used_after);
@@ -293,6 +294,7 @@ PyObject *py_inside(PyObject *, PyObject *args) {
 
 PyObject *py_read(PyObject *, PyObject *) {
     settle();
+    settle_late(false);
     for (Life *life = used.used_after, *next; life != &used; life = next) {
         next = life->used_after;
         if (!life->settled) continue;  // its birth comes first

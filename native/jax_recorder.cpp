@@ -24,7 +24,7 @@ PyObject *turned = nullptr;   // (stack, bytes, turn) -> whether a step is done 
 PyObject *stepped = nullptr;  // ()
 PyObject *readers = nullptr;  // tuple of the code of JAX's that reads an array on the host
 PyObject *plain = nullptr;    // set of classes that hold no arrays
-PyObject *s_name, *s_is_deleted, *s_aval, *s_sharding, *s_pointer;
+PyObject *s_name, *s_is_deleted, *s_aval, *s_sharding, *s_pointer, *s_is_ready;
 std::vector<Life *> &waiting = *new std::vector<Life *>;  // held
 
 thread_local bool in_call = false, inside_alloc = false;
@@ -261,6 +261,7 @@ PyObject *py_start(PyObject *, PyObject *args) {
 
 PyObject *py_stop(PyObject *, PyObject *) {
     settle();
+    settle_late(true);
     active = false;
     forget_descriptions();
     if (array_type && array_type->tp_alloc == birth) array_type->tp_alloc = original_alloc;
@@ -324,8 +325,9 @@ PyMODINIT_FUNC PyInit_tenure_jax_recorder() {
     s_sharding = PyUnicode_InternFromString("_sharding");  // not the property around it
     s_name = PyUnicode_InternFromString("__name__");
     s_is_deleted = PyUnicode_InternFromString("is_deleted");
+    s_is_ready = PyUnicode_InternFromString("is_ready");
     s_pointer = PyUnicode_InternFromString("unsafe_buffer_pointer");
     plain = PySet_New(nullptr);
-    if (!prepare("tenure_jax_recorder.Life") || !plain || !s_pointer) return nullptr;
+    if (!prepare("tenure_jax_recorder.Life") || !plain || !s_is_ready || !s_pointer) return nullptr;
     return PyModule_Create(&module);
 }

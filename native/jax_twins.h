@@ -46,14 +46,6 @@ What what_is(PyObject *array) {
 
 thread_local bool asking = false;  // for which JAX makes arrays, as for reading
 
-PyObject *address_of(PyObject *array) {
-    asking = true;
-    PyObject *address = PyObject_CallMethodNoArgs(array, s_pointer);
-    asking = false;
-    if (!address) PyErr_Clear();  // it lies on several devices, or is gone
-    return address;
-}
-
 bool says(PyObject *array, PyObject *method) {
     PyObject *answer = PyObject_CallMethodNoArgs(array, method);
     bool yes = answer == Py_True;
@@ -62,9 +54,31 @@ bool says(PyObject *array, PyObject *method) {
     return yes;
 }
 
+// JAX waits, with the GIL, until the bytes are computed before it gives their address. What computes them may itself need
+// the GIL, for a callback, and so may what is taking them as a donation: only an array that is done is asked.
+bool is_done(PyObject *array) { return !says(array, s_is_deleted) && says(array, s_is_ready); }
+
+PyObject *address_of(PyObject *array) {
+    if (!is_done(array)) return nullptr;
+    asking = true;
+    PyObject *address = PyObject_CallMethodNoArgs(array, s_pointer);
+    asking = false;
+    if (!address) PyErr_Clear();  // it lies on several devices
+    return address;
+}
+
+std::vector<Life *> &late = *new std::vector<Life *>;  // that are not computed yet; held
+constexpr int64_t kLatest = 500000000;                 // nanoseconds
+
+bool has_peer(const Life *life) { return life->bytes && peers.count(life->bytes); }
+
+void put_off(Life *life) {
+    Py_INCREF(reinterpret_cast<PyObject *>(life));
+    late.push_back(life);
+}
+
 // JAX makes a second array of the same bytes when one is to be put where it is already. Whether this is one; only those
-// that no compiled call gave are asked. To ask for the address of bytes is to wait for them, so it is asked only where
-// there is another of the same size.
+// that no compiled call gave are asked, and only where there is another of the same size.
 bool is_twin(Life *life, PyObject *array) {
     auto first = peers.find(life->bytes);
     if (!life->bytes || first == peers.end()) return false;
@@ -100,12 +114,32 @@ bool settle(Life *life, PyObject *array) {
         life->what = what.number;
         life->bytes = what.bytes;
     }
-    if (life->called || !is_twin(life, array)) {
-        life->kind = !life->called;
-        tell_birth(life);
-    }
+    life->kind = !life->called;
+    if (!life->called && has_peer(life) && !is_done(array)) return put_off(life), true;
+    if (life->called || !is_twin(life, array)) tell_birth(life);
     join_peers(life);
     return true;
+}
+
+// Those that were put off: each waits until it is computed, or for so long that its row would come too late to be sorted.
+void settle_late(bool last) {
+    std::vector<Life *> taken;
+    taken.swap(late);
+    for (Life *life : taken) {
+        PyObject *array = array_of(life);
+        bool over = !array || !active || life->settled || life->number <= first_number;  // an end tells the birth, too
+        if (!over) {
+            Py_INCREF(array);
+            over = last || is_done(array) || now() - life->born > kLatest;
+            if (over) {
+                if (!is_twin(life, array)) tell_birth(life);
+                join_peers(life);
+            }
+            Py_DECREF(array);
+        }
+        if (over) Py_DECREF(reinterpret_cast<PyObject *>(life));
+        else late.push_back(life);
+    }
 }
 
 void settle() {

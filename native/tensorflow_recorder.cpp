@@ -21,6 +21,7 @@ std::vector<What> &whats = *new std::vector<What>;
 std::vector<uint8_t> &flags = *new std::vector<uint8_t>;  // of operations
 
 void settle() {}  // a tensor that an operation gave is complete
+void settle_late(bool) {}
 
 bool has(int32_t op, Flag flag) { return static_cast<size_t>(op) < flags.size() && flags[static_cast<size_t>(op)] & flag; }
 

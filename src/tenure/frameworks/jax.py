@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -13,6 +15,7 @@ from tenure.frameworks.base import Buffer, Inner
 from tenure.model import Site, State, TensorInfo
 
 Array: Any = jax._src.array.ArrayImpl
+_CALLBACKS = os.path.join("jax", "_src", "callback.py")  # noqa: PTH118 - the end of a name, not a path
 
 
 class Jax:
@@ -37,25 +40,25 @@ class Jax:
         state: State = "live"
         cause = ""
         if array.is_deleted():
-            state = _how_deleted(array)
+            state = how_deleted(array)
             cause = {"donated": "donate"}.get(state, "delete")
         return TensorInfo(
             "jax", shape, dtype, _device(array), int(array.nbytes), state, birth(array), None, cause, kind="array"
         )
 
     def buffers(self, tensor: Any) -> list[Buffer]:
-        """One buffer a shard, known by its address."""
+        """One buffer per shard, identified by its address, or by its array until that is computed."""
         if isinstance(tensor, jax.core.Tracer) or ended.find(tensor) is not None or _base(tensor).is_deleted():
             return []
         found: list[Buffer] = []
-        for shard in _shards(tensor):
+        for index, shard in enumerate(_shards(tensor)):
             data = shard.data
             nbytes = int(data.nbytes)
-            start = int(data.unsafe_buffer_pointer())
+            start = _address(data)
             device = str(shard.device)
-            place = host.span(device, start, nbytes) if nbytes else None
+            place = host.span(device, start, nbytes) if nbytes and start is not None else None
             # A deleted array's bytes are gone unless somebody made a view of them, which JAX does not tell.
-            key = ("jax", device, start, nbytes)
+            key = ("jax", device, (id(_base(tensor)), index) if start is None else start, nbytes)
             found.append(Buffer(key, nbytes, device, lambda: True, place, shared=True))
         return found
 
@@ -174,26 +177,48 @@ def _device(array: Any) -> str:
     return ", ".join(sorted(str(device) for device in array.sharding.device_set))
 
 
+def _address(data: Any) -> int | None:
+    """The address of the bytes, or None while they are computed.
+
+    JAX would wait for them without releasing the interpreter lock, and what computes them may need that for a callback.
+    """
+    return int(data.unsafe_buffer_pointer()) if not data.is_deleted() and data.is_ready() else None
+
+
 def _start(array: Any) -> Any:
     """What tells buffers apart: the address, or the addresses of the shards; None for a deleted array."""
     if array.is_deleted():
         return None
+    if not array.is_ready() and not _in_callback():
+        array.block_until_ready()  # this does release the interpreter lock
+        if array.is_deleted():
+            return None
     if len(array.sharding.device_set) == 1:
-        return int(array.unsafe_buffer_pointer())
-    return tuple(int(shard.data.unsafe_buffer_pointer()) for shard in array.addressable_shards)
+        return _address(array) or id(array)
+    return tuple(_address(shard.data) or id(array) for shard in array.addressable_shards)
+
+
+def _in_callback() -> bool:
+    """Whether this thread runs a callback of a computation, which must not wait for that."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code.co_filename.endswith(_CALLBACKS):
+            return True
+    return False
 
 
 def _shards(tensor: Any) -> list[Any]:
     return [] if isinstance(tensor, jax.core.Tracer) else list(_base(tensor).addressable_shards)
 
 
-def _how_deleted(array: Any) -> State:
-    # Seen in 0.10: a donated buffer is asked for in vain with other words than a deleted one. In 0.11 with the same.
+def how_deleted(array: Any) -> State:
+    """Whether a deleted array was donated or deleted, as far as this JAX tells."""
     try:
-        array.unsafe_buffer_pointer()
-    except (RuntimeError, ValueError) as error:
-        return "donated" if str(error).rstrip(".").endswith("Buffer has been deleted or donated") else "deleted"
-    return "deleted"
+        array.on_device_size_in_bytes()  # JAX keeps a donated array's description; anything else may wait for the call
+    except (RuntimeError, ValueError):
+        return "deleted"
+    return "donated"
 
 
 def _tracer_state(tracer: Any) -> State:

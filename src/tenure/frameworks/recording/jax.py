@@ -29,7 +29,7 @@ from jax._src.lib import _jax
 
 from tenure import heap, sites, stacks
 from tenure.frameworks.base import Sink, Source
-from tenure.frameworks.jax import ADAPTER
+from tenure.frameworks.jax import ADAPTER, how_deleted
 from tenure.frameworks.recording import arrays
 from tenure.frameworks.recording.arrays import FIRST_JAX, Arrays
 from tenure.frameworks.recording.columns import CAUSES
@@ -293,9 +293,4 @@ def _text(array: Any) -> str:
 
 
 def _how_deleted(array: Any) -> str:
-    # JAX asks for a donated buffer in vain with other words than for a deleted one.
-    try:
-        array.unsafe_buffer_pointer()
-    except (RuntimeError, ValueError) as error:
-        return "donate" if str(error).rstrip(".").endswith("Buffer has been deleted or donated") else "delete"
-    return "delete"
+    return {"donated": "donate", "deleted": "delete"}[how_deleted(array)]
