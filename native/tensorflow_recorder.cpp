@@ -161,12 +161,13 @@ PyMethodDef stand_ins[] = {
 struct Around {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyObject *original, *before, *after;  // (first argument); (whether it returned, what, first argument)
+    PyObject *original, *before, *after;  // (an argument); (whether it returned, what, that argument)
+    Py_ssize_t at;                        // which argument
 };
 
 PyObject *around(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *kwnames) {
     auto *own = reinterpret_cast<Around *>(self);
-    PyObject *first = PyVectorcall_NARGS(nargsf) ? args[0] : Py_None, *original = Py_NewRef(own->original);
+    PyObject *first = PyVectorcall_NARGS(nargsf) > own->at ? args[own->at] : Py_None, *original = Py_NewRef(own->original);
     PyObject *after = active ? Py_NewRef(own->after) : Py_NewRef(Py_None);
     if (active && own->before != Py_None) {
         PyObject *done = PyObject_CallOneArg(own->before, first);
@@ -226,13 +227,15 @@ PyTypeObject *AroundType = nullptr;
 
 PyObject *py_around(PyObject *, PyObject *args) {
     PyObject *original, *before, *after;
-    if (!PyArg_ParseTuple(args, "OOO", &original, &before, &after)) return nullptr;
+    Py_ssize_t at = 0;
+    if (!PyArg_ParseTuple(args, "OOO|n", &original, &before, &after, &at)) return nullptr;
     auto *made = PyObject_New(Around, AroundType);
     if (!made) return nullptr;
     made->vectorcall = around;
     made->original = Py_NewRef(original);
     made->before = Py_NewRef(before);
     made->after = Py_NewRef(after);
+    made->at = at;
     return reinterpret_cast<PyObject *>(made);
 }
 

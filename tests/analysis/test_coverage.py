@@ -73,7 +73,7 @@ def test_no_leak_is_said_where_leaks_were_looked_for(tmp_path):
     ("more", "why"),
     [
         ("", "the trace contains no leak checks of this process"),
-        (checked(count=3), "3 of the 8 leak checks ran that a leak needs to show: too little was allocated"),
+        (checked(count=3), "3 leak checks ran; a leak needs about 8 to show"),
         (checked(missed=900), "the main thread was busy in one call during 90% of the events"),
         (checked(unstepped=True), "there is an optimizer, but no step of it was seen"),
         (f"recorder.advance(900); recorder.advance()\n{checked()}", "2 steps ran; a leak needs about 16 to show"),
@@ -119,7 +119,6 @@ def test_one_of_three_processes_that_was_killed_is_named(tmp_path):
             marks.recording("torch", "2.13", native=False),
             "leaks and peak judged in part: torch was recorded without native extensions",
         ),
-        (marks.recording("jax", "0.10", native=False), "peak and last uses judged in part: jax was recorded without"),
     ],
 )
 def test_what_a_recorder_does_not_see(mark, told, tmp_path):

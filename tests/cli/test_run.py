@@ -290,7 +290,7 @@ def test_what_was_not_judged_and_one_line_come_after_the_script(tmp_path, needs_
     assert done.stdout == "out\n"
     mine, limit, *_, ours = done.stderr.splitlines()
     assert mine == "mine"
-    assert limit.startswith("tenure: leaks not judged: 0 of the 8 leak checks ran")
+    assert limit.startswith("tenure: leaks not judged: 0 leak checks ran")
     assert ours.startswith("tenure: ")
     assert ours.endswith(" events in tenure-s; see them with: tenure report tenure-s")
     assert len(list((tmp_path / "tenure-s").glob("events-*.arrows"))) == 1

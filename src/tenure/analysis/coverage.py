@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tenure.analysis.scan import Scan
+from tenure.analysis.scan import Scan, Source
 from tenure.trace import checks, marks
 from tenure.trace.checks import Checks
 from tenure.trace.reader import Recorded
@@ -16,7 +16,7 @@ CHECKS, STEPS = 8, 16  # about as many as a leak needs to show
 _MISSED = 0.5  # of the events
 _NAMED = 4  # processes in a line
 _CHECKING = "looking for leaks:"  # what a recorder's problems begin with that leave its events whole
-_IN_PYTHON: dict[str, tuple[tuple[marks.Result, ...], str]] = {
+_IN_PYTHON: dict[str, tuple[tuple[str, ...], str]] = {
     "torch": (("leaks", "peak"), "tensors of other threads, and memory inside operations, are not included"),
     "jax": (("peak", "last uses"), "arrays are sampled ten times a second, and their uses are not seen"),
     "tensorflow": (("last uses",), "operations that read a variable are not seen"),
@@ -41,10 +41,10 @@ def not_judged(trace: Recorded, scan: Scan) -> tuple[NotJudged, ...]:
     found: dict[tuple[str, str, bool], list[int]] = {}
     known = _checks(trace)
     for at, (process, source) in enumerate(zip(trace.processes, scan.sources, strict=True)):
-        names = sorted({name for _, texts in source.numbers.words("name") for name in texts.to_pylist() if name})
+        names, frameworks = _words(source, "name"), _words(source, "framework")
         allocated = any(most for most, _, _ in scan.peaks(at if len(scan.sources) > 1 else -1))
         why = _unchecked(trace, process, known.get(process.pid), len(scan.steps[at])) if allocated else ""
-        for one in _of_process(process, names, why):
+        for one in _of_process(process, names, frameworks, why):
             found.setdefault((one.what, one.why, one.partly), []).append(process.number)
     return tuple(NotJudged(*cause, tuple(processes)) for cause, processes in found.items())
 
@@ -77,14 +77,20 @@ def _checks(trace: Recorded) -> dict[int, Checks]:
     return {one.pid: one for one in checks.read(trace.path)} if trace.path.is_dir() else {}
 
 
-def _of_process(process: Process, names: Sequence[str], unchecked: str) -> Iterator[NotJudged]:
+def _words(source: Source, column: str) -> list[str]:
+    return sorted({text for _, texts in source.numbers.words(column) for text in texts.to_pylist() if text})
+
+
+def _of_process(
+    process: Process, names: Sequence[str], frameworks: Collection[str], unchecked: str
+) -> Iterator[NotJudged]:
     if not process.complete:
         yield NotJudged("leaks", "the process was killed, or still runs")
         yield NotJudged("peak", "the process was killed, or still runs", partly=True)
     elif unchecked:
         yield NotJudged("leaks", unchecked)
     for name in names:
-        yield from _of_mark(name)
+        yield from _of_mark(name, frameworks)
 
 
 def _unchecked(trace: Recorded, process: Process, seen: Checks | None, steps: int) -> str:
@@ -102,12 +108,12 @@ def _unchecked(trace: Recorded, process: Process, seen: Checks | None, steps: in
     if seen.unstepped:
         return "there is an optimizer, but no step of it was seen; call tenure.step() after each step"
     if seen.count < CHECKS:
-        return f"{seen.count} of the {CHECKS} leak checks ran that a leak needs to show: too little was allocated"
+        return f"{seen.count} leak {'check' if seen.count == 1 else 'checks'} ran; a leak needs about {CHECKS} to show"
     return ""
 
 
-def _of_mark(name: str) -> Iterator[NotJudged]:
-    """What a recorder noted in its stream."""
+def _of_mark(name: str, frameworks: Collection[str]) -> Iterator[NotJudged]:
+    """What a recorder noted in its stream. How a framework is recorded matters if it allocated something."""
     problem, partly, recording = marks.read_trouble(name), marks.read_partly(name), marks.read_recording(name)
     if problem is not None:
         for what in ("leaks",) if problem.startswith(_CHECKING) else ("leaks", "peak"):
@@ -115,7 +121,7 @@ def _of_mark(name: str) -> Iterator[NotJudged]:
     elif partly is not None:
         for what in partly[0]:
             yield NotJudged(what, partly[1], partly=True)
-    elif recording is not None and not recording[1] and recording[0] in _IN_PYTHON:
+    elif recording is not None and not recording[1] and recording[0] in _IN_PYTHON and recording[0] in frameworks:
         results, why = _IN_PYTHON[recording[0]]
         for what in results:
             told = f"{recording[0]} was recorded without native extensions: {why}"

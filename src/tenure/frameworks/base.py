@@ -194,6 +194,9 @@ class Sink(Protocol):
     def trouble(self, text: str) -> None:
         """Something went wrong in the recorder: the trace says so, once for each text, and the program goes on."""
 
+    def partly(self, results: tuple[str, ...], why: str) -> None:
+        """The trace gives these results ("leaks", "peak", "last uses") only in part. Noted once for each reason."""
+
 
 class Source(Protocol):
     """A framework's recorder."""

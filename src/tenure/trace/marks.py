@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
-
-Result = Literal["leaks", "peak", "last uses"]  # what a trace is asked for
 
 _TROUBLE = "trouble: "
 _PARTLY = "partly: "
@@ -22,7 +19,7 @@ def trouble(text: str) -> str:
     return f"{_TROUBLE}{text}"
 
 
-def partly(results: tuple[Result, ...], why: str) -> str:
+def partly(results: tuple[str, ...], why: str) -> str:
     """Return the mark for results that this stream gives only in part."""
     return f"{_PARTLY}{', '.join(results)}: {why}"
 

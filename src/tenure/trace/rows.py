@@ -114,9 +114,11 @@ class Rows:
             self._troubles.add(text)
             self.note("mark", marks.trouble(text))
 
-    def partly(self, results: tuple[marks.Result, ...], why: str) -> None:
-        """These results are given only in part; see `Sink`."""
-        self.note("mark", marks.partly(results, why))
+    def partly(self, results: tuple[str, ...], why: str) -> None:
+        """The trace gives these results only in part; see `Sink`."""
+        if why not in self._troubles:
+            self._troubles.add(why)
+            self.note("mark", marks.partly(results, why))
 
     def note(self, event: str, name: str | None = None) -> None:
         """A step or a mark of the user's."""

@@ -9,7 +9,7 @@ Some operations give their input's buffer under a new handle (`Identity`, `Resha
 variable): it counts once, and ends with the last of them. What shares a buffer in other ways counts again: a result
 of a `tf.function` that is its argument, a value assigned to a variable while its own handle lives, slices. A read
 of a variable that is still held when the variable is assigned to goes its own way, unseen. The bytes of strings are
-not known.
+not known. Of sessions, what they take and give is recorded; see `tensorflow_sessions`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from tenure.frameworks.recording.tensorflow_hooks import (
     op_name,
     there_already,
 )
+from tenure.frameworks.recording.tensorflow_sessions import Sessions
 
 _RUNTIME = ("TFE_Py_FastPathExecute", "TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
 
@@ -56,7 +57,8 @@ class Native(Arrays):
 
     def __init__(self, core: Any) -> None:
         super().__init__(core, KINDS)
-        self._hooks = Hooks(self, core.around, core)
+        self._sessions = Sessions(lambda: self.sink)
+        self._hooks = Hooks(self, core.around, self._sessions, core)
         self._steps: set[str] = set()  # functions that apply gradients
 
     def start(self, sink: Sink) -> None:
@@ -80,8 +82,14 @@ class Native(Arrays):
     def stop(self) -> None:
         """Leave everything as it was."""
         self._hooks.stop()
+        self._sessions.stop()
         self.core.stop()
         self.sink = None
+
+    def forked(self, sink: Sink) -> None:
+        """Tensors and arrays of the parent are not this process's."""
+        super().forked(sink)
+        self._sessions.forget()
 
     def born(self, tensor: Any, kind: str) -> None:
         """Python made it."""

@@ -14,12 +14,14 @@ from typing import Any, Protocol
 
 import numpy
 import tensorflow as tf
+from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.eager import backprop, context
 from tensorflow.python.framework import constant_op, dtypes, ops
 from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
 from tenure import heap
 from tenure.frameworks import imports
+from tenure.frameworks.recording.tensorflow_sessions import FED, RUNS, Sessions
 from tenure.frameworks.tensorflow import is_made
 
 Eager: Any = ops.EagerTensor
@@ -117,16 +119,16 @@ def there_already() -> tuple[list[Any], list[Any]]:
     return [one for one in found if type(one) is Eager], variables
 
 
-Before = Callable[[Any], None]  # with the first argument
-After = Callable[[bool, Any, Any], None]  # whether it returned, what, and the first argument
+Before = Callable[[Any], None]  # with one argument, the first if not said
+After = Callable[[bool, Any, Any], None]  # whether it returned, what, and that argument
 
 
-def around(original: Callable[..., Any], before: Before | None, after: After | None) -> Callable[..., Any]:
-    """What to call instead of it, with these beside it: the Python twin of the native part's."""
+def around(original: Callable[..., Any], before: Before | None, after: After | None, at: int = 0) -> Callable[..., Any]:
+    """What to call instead of it, with these beside it, which get one argument: the Python twin of the native part's."""
 
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        first = args[0] if args else None
+        first = args[at] if len(args) > at else None
         if before is not None:
             before(first)
         returned, result = False, None
@@ -147,10 +149,11 @@ class Hooks:
     The native part, where there is one, does itself what recurs many times a step.
     """
 
-    def __init__(self, teller: Teller, around: Callable[..., Any], core: Any = None) -> None:
+    def __init__(self, teller: Teller, around: Callable[..., Any], sessions: Sessions, core: Any = None) -> None:
         self._teller = teller
         self._around = around
         self._core = core
+        self._sessions = sessions
         self._on = False
         self._patches: list[tuple[Any, str, Any, Any]] = []
         self.clear()
@@ -171,7 +174,14 @@ class Hooks:
         self._beside(constant_op, "convert_to_eager_tensor", None, converted)
         self._beside(BaseResourceVariable, "__init__", None, initialized)
         self._beside(backprop.GradientTape, "gradient", None, self._safely(self._differentiated))
+        for name in RUNS:
+            self.patch(pywrap_tf_session, name, self._around_run)
         imports.when_imported("keras", self._watch_keras)
+
+    def _around_run(self, original: Any) -> Any:
+        take = self._safely(lambda returned, result, fed: self._sessions.take(fed))
+        give = self._safely(self._sessions.give)
+        return self._around(original, lambda fed: take(True, None, fed), give, FED)
 
     def _watch_keras(self, name: str) -> None:
         from keras.src.backend.tensorflow.trainer import TensorFlowTrainer

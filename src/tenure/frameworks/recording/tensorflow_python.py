@@ -25,6 +25,7 @@ from tenure.frameworks.recording.tensorflow_hooks import (
     op_name,
     there_already,
 )
+from tenure.frameworks.recording.tensorflow_sessions import Sessions
 
 
 class Handle(weakref.ref[Any]):
@@ -54,7 +55,8 @@ class InPython:
     def __init__(self) -> None:
         self._sink: Sink | None = None
         self._capture = stacks.capturer()
-        self._hooks = Hooks(self, around)
+        self._sessions = Sessions(lambda: self._sink)
+        self._hooks = Hooks(self, around, self._sessions)
         self._lists: dict[int, list[Any]] = {}  # a thread's callbacks
         self._begin()
 
@@ -82,8 +84,9 @@ class InPython:
 
     def stop(self) -> None:
         """Leave everything as it was."""
-        self._sink = None
         self._hooks.stop()
+        self._sessions.stop()
+        self._sink = None
         for callbacks in self._lists.values():
             if self._callback in callbacks:
                 callbacks.remove(self._callback)
@@ -93,6 +96,7 @@ class InPython:
     def forked(self, sink: Sink) -> None:
         """Tensors of the parent are not this process's; other threads did not come along."""
         self._begin()
+        self._sessions.forget()
         self._hooks.clear()
         self._sink = sink
 
