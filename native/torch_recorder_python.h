@@ -126,11 +126,18 @@ PyObject *py_cause(PyObject *, PyObject *number) {
     return PyLong_FromLong(old);
 }
 
-// kind(address of the bytes, number)
+// kind(tensors, number): what their bytes are. Whatever else is in the list is ignored.
 PyObject *py_kind(PyObject *, PyObject *args) {
-    unsigned long long where, kind;
-    if (!PyArg_ParseTuple(args, "KK", &where, &kind)) return nullptr;
-    tell(here(), ticks(), kKind, reinterpret_cast<void *>(where), kind, 0, 0, 0);
+    PyObject *list;
+    unsigned long long kind;
+    if (!PyArg_ParseTuple(args, "O!K", &PyList_Type, &list, &kind)) return nullptr;
+    Self *self = here();
+    Tensors tensors(list);
+    uint64_t time = ticks();
+    tensors.each([&](c10::TensorImpl *impl) {
+        c10::StorageImpl *storage = nullptr;
+        if (void *where = address(impl, storage)) tell(self, time, kKind, where, kind, 0, 0, 0);
+    });
     Py_RETURN_NONE;
 }
 
@@ -143,21 +150,22 @@ PyObject *py_fresh(PyObject *, PyObject *) {
 // direct(wanted): whether torch's own calls tell of nodes, if they can; whether they do. For a recorder that is at work.
 PyObject *py_direct(PyObject *, PyObject *wanted) { return PyBool_FromLong(stand_in_for_torch(active && wanted == Py_True)); }
 
-// seed(address of a TensorImpl): it was there before.
-PyObject *py_seed(PyObject *, PyObject *number) {
-    auto *impl = reinterpret_cast<c10::TensorImpl *>(PyLong_AsUnsignedLongLong(number));
-    if (PyErr_Occurred()) return nullptr;
-    if (impl->has_storage()) {
-        auto *storage = impl->unsafe_storage().unsafeGetStorageImpl();
-        void *where = storage->_mutable_data_ptr_no_checks().get();
-        uint32_t shape = here()->shape(impl);
-        if (where && storage->_mutable_data_ptr_no_checks().get_deleter() == &traced_delete) {
-            tell(here(), ticks(), kForeign, where, storage->nbytes(), 0, 0, flags(storage->device(), false));
-            tell(here(), ticks(), kShape, where, shape, 0, 0, 0);
-        } else if (where) {
-            meet(here(), storage, where, shape, 0);
+// seed(tensors): they were there before. What has no bytes on the host (a wrapper, a symbolic tensor) is ignored.
+PyObject *py_seed(PyObject *, PyObject *list) {
+    if (!PyList_Check(list)) return PyErr_Format(PyExc_TypeError, "seed takes a list, not %R", Py_TYPE(list));
+    Self *self = here();
+    Tensors(list).each([&](c10::TensorImpl *impl) {
+        c10::StorageImpl *storage = nullptr;
+        void *where = address(impl, storage);
+        if (!where || storage->device_type() != c10::kCPU) return;
+        uint32_t shape = self->shape(impl);
+        if (storage->_mutable_data_ptr_no_checks().get_deleter() == &traced_delete) {
+            tell(self, ticks(), kForeign, where, storage->nbytes(), 0, 0, flags(storage->device(), false));
+            tell(self, ticks(), kShape, where, shape, 0, 0, 0);
+        } else {
+            meet(self, storage, where, shape, 0);
         }
-    }
+    });
     Py_RETURN_NONE;
 }
 
@@ -255,12 +263,12 @@ PyMethodDef methods[] = {
     {"step", py_step, METH_VARARGS, "step(number, tell): the step that begins; whether the end of the last is told"},
     {"scope", py_scope, METH_O, "scope(number): the scope that this thread is in"},
     {"cause", py_cause, METH_O, "cause(number): why this thread ends what it ends; the cause before"},
-    {"kind", py_kind, METH_VARARGS, "kind(address, number): what the bytes there are"},
+    {"kind", py_kind, METH_VARARGS, "kind(tensors, number): what their bytes are"},
     {"fresh", py_fresh, METH_NOARGS, "fresh(): a step of this thread's that failed is over"},
     {"direct", py_direct, METH_O, "direct(wanted): whether torch's own calls tell of autograd's nodes"},
     {"begin_whole", py_begin_whole, METH_VARARGS, "begin_whole(name, arguments): what this thread does from now on is one operation"},
     {"stepped", py_stepped, METH_VARARGS, "stepped(parameter groups, state): an optimizer's step is done; the size of its state"},
-    {"seed", py_seed, METH_O, "seed(address of a TensorImpl): it was there before"},
+    {"seed", py_seed, METH_O, "seed(tensors): they were there before"},
     {"counts", py_counts, METH_NOARGS, "counts(): births, uses, ends, bytes alive on the host"},
     {"on_failure", py_on_failure, METH_O, "on_failure(function): called with the bytes of an allocation that fails"},
     {"crowds", py_crowds, METH_NOARGS, "crowds(): the living in sums, by the stack they were born at"},

@@ -39,6 +39,10 @@ bool know_tensors(PyObject *tensors) {
 struct Tensors {
     std::vector<PyObject *> found;
     Tensors() { found.reserve(256); }
+    explicit Tensors(PyObject *list) {
+        found.reserve(static_cast<size_t>(PyList_GET_SIZE(list)));
+        for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); i++) add(PyList_GET_ITEM(list, i));
+    }
     ~Tensors() {
         for (PyObject *each : found) Py_DECREF(each);
     }
@@ -95,8 +99,8 @@ PyObject *py_stepped(PyObject *, PyObject *args) {
     PyObject *values, *value;
     Py_ssize_t size = 0;
     for (Py_ssize_t outer = 0; PyDict_Check(state) && PyDict_Next(state, &outer, nullptr, &values);) {
+        size += PyDict_Check(values) ? PyDict_GET_SIZE(values) : PyList_Check(values) ? PyList_GET_SIZE(values) : 1;
         if (!PyDict_Check(values)) continue;
-        size += PyDict_GET_SIZE(values);
         for (Py_ssize_t inner = 0; whole && PyDict_Next(values, &inner, nullptr, &value);) states.add(value);
     }
     uint64_t time = ticks();

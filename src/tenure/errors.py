@@ -46,6 +46,14 @@ class TraceError(TenureError, ValueError):
     """A trace cannot be made or read: what is wrong with which file."""
 
 
+def described(error: BaseException) -> str:
+    """Return `repr` of an error, or its class where the user's own `__repr__` fails."""
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001
+        return type(error).__name__
+
+
 _FIXES = {
     "scope exit": "return it from the scope, or say tenure.keep(x) before the scope ends, or make it outside the scope",
     "session close": "return it from the run, or say tenure.keep(x) inside it, or use it before the session is closed",

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from tenure import frameworks, stacks
+from tenure.errors import described
 from tenure.frameworks.base import Crowd, Growing, Source
 from tenure.lifetime import regions
 from tenure.trace import checks, donations, suspects
@@ -77,7 +78,7 @@ class Watch:
         try:
             autopsy.take(self._recorder, list(self._growing.values()), why, wanted)
         except Exception as error:  # noqa: BLE001
-            self._recorder.trouble(f"looking at what is alive: {error!r}")
+            self._recorder.trouble(f"looking at what is alive: {described(error)}")
         finally:
             self._busy = False
 
@@ -110,7 +111,7 @@ class Watch:
         try:
             look()
         except Exception as error:  # noqa: BLE001
-            self._recorder.trouble(f"looking for leaks: {error!r}")
+            self._recorder.trouble(f"looking for leaks: {described(error)}")
         finally:
             self._busy = False
             if collecting:

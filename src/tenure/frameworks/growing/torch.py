@@ -17,7 +17,7 @@ from torch.optim.optimizer import Optimizer
 from tenure import heap, stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
 from tenure.frameworks.torch import autograd, step_hooks
-from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
+from tenure.frameworks.torch.adapter import ADAPTER, address, is_symbolic, storage_of
 from tenure.model import size
 
 _STEPS = 64  # whose graphs are told apart
@@ -136,8 +136,8 @@ class Torch:
         if crowd.what != "buffers":
             return list(members), [buffer for handle in members for buffer in ADAPTER.buffers(handle)]
         wanted = set(members)
-        live = [tensor for tensor in ADAPTER.live() if not is_symbolic(tensor) and tensor.layout == torch.strided]
-        handles = [tensor for tensor in live if _address(tensor) in wanted]
+        live = [tensor for tensor in ADAPTER.live() if storage_of(tensor) is not None]
+        handles = [tensor for tensor in live if address(tensor) in wanted]
         buffers = {buffer.key: buffer for handle in handles for buffer in ADAPTER.buffers(handle)}
         if not handles:
             graph = autograd.Graph(live, autograd.idle(live))
@@ -147,7 +147,7 @@ class Torch:
         return handles, list(buffers.values())
 
     def _note(self, value: Any, wanted: set[Any], buffers: dict[Any, Buffer]) -> bool:
-        if isinstance(value, torch.Tensor) and value.layout == torch.strided and _address(value) in wanted:
+        if issubclass(type(value), torch.Tensor) and address(value) in wanted:
             buffers.update((buffer.key, buffer) for buffer in ADAPTER.buffers(value))
         return False
 
@@ -174,19 +174,14 @@ def _crowd(place: str, parts: list[tuple[int, ...]]) -> Crowd:
 
 def _shared(live: list[Any], least: int) -> list[Crowd]:
     """Tensors on memory that came from another process: each keeps a file descriptor."""
-    with torch._C.DisableTorchFunction():
-        found = [tensor for tensor in live if tensor.device.type == "cpu" and tensor.layout == torch.strided]
-        found = [tensor for tensor in found if tensor.untyped_storage().is_shared()]
+    storages = [(tensor, storage_of(tensor)) for tensor in live]
+    found = [
+        (tensor, one) for tensor, one in storages if one is not None and one.device.type == "cpu" and one.is_shared()
+    ]
     if len(found) < least:
         return []
-    return [
-        Crowd("torch", "shared", "", len(found), sum(one.untyped_storage().nbytes() for one in found), members=found)
-    ]
-
-
-def _address(tensor: Any) -> int:
-    with torch._C.DisableTorchFunction():
-        return int(tensor.untyped_storage().data_ptr()) if tensor.layout == torch.strided else 0
+    members = [tensor for tensor, _ in found]
+    return [Crowd("torch", "shared", "", len(found), sum(one.nbytes() for _, one in found), members=members)]
 
 
 def _open_files() -> int:

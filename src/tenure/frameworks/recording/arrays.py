@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenure import native, stacks
+from tenure.errors import described
 from tenure.frameworks.base import Sink
 from tenure.frameworks.recording.columns import CAUSES, Columns, Growing, Names
 
@@ -67,7 +68,7 @@ class Arrays:
     def trouble(self, error: BaseException) -> None:
         """What goes wrong in a recorder is no business of the user's code; the trace says it."""
         if self.sink is not None:
-            self.sink.trouble(f"recording {self.name}: {error!r}")
+            self.sink.trouble(f"recording {self.name}: {described(error)}")
 
     def stepped(self) -> None:
         """A step is done."""

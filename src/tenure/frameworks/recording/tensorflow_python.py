@@ -15,6 +15,7 @@ from typing import Any
 from tensorflow.python.eager import context, execute
 
 from tenure import stacks
+from tenure.errors import described
 from tenure.frameworks.base import Sink
 from tenure.frameworks.recording.tensorflow_hooks import (
     ALIASES,
@@ -232,4 +233,4 @@ class InPython:
     def trouble(self, error: BaseException) -> None:
         """The trace says it."""
         if self._sink is not None:
-            self._sink.trouble(f"recording tensorflow: {error!r}")
+            self._sink.trouble(f"recording tensorflow: {described(error)}")

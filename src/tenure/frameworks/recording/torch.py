@@ -14,7 +14,7 @@ from tenure import native, stacks
 from tenure.frameworks.base import Sink, Source
 from tenure.frameworks.recording import torch_steps
 from tenure.frameworks.recording.columns import CAUSES, Columns, Growing, Names
-from tenure.frameworks.torch.adapter import ADAPTER, is_symbolic
+from tenure.frameworks.torch.adapter import ADAPTER
 
 _EVENTS = ("birth", "use", "end", "step")
 _KINDS = ("parameter", "gradient", "optimizer state", "activation", "input")
@@ -142,10 +142,7 @@ class Native:
         self._core.start(stacks.core()._capture, torch._C.TensorBase)
         self._quiet = Quiet(self._core)
         self._quiet.start()
-        with torch._C.DisableTorchFunctionSubclass():
-            for tensor in ADAPTER.live():
-                if not is_symbolic(tensor) and tensor.device.type == "cpu":
-                    self._core.seed(tensor._cdata)
+        self._core.seed(list(ADAPTER.live()))
         self._steps = torch_steps.Steps(sink, self._core.kind, self._core)
         if torch.version.cuda or torch.version.hip:  # ROCm goes by the same name, and there is no part for it
             torch.cuda._lazy_call(self._start_cuda)  # now, or when CUDA is first used

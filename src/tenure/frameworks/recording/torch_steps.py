@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,10 +12,13 @@ from torch.compiler import is_compiling
 from torch.optim import optimizer as optimizers
 from torch.utils.hooks import RemovableHandle
 
+from tenure.errors import described
 from tenure.frameworks.base import Sink
 from tenure.frameworks.torch import step_hooks
 
 PARAMETER, GRADIENT, STATE = 1, 2, 3  # as the native recorder numbers kinds
+_DEEP = 4  # containers inside containers in an optimizer's state
+_grad, _is_leaf = torch._C.TensorBase.grad, torch._C.TensorBase.is_leaf  # subclasses may have others
 
 
 class _Known:
@@ -30,28 +33,36 @@ class _Known:
         self.size: int | None = None  # of its state
 
 
+def _own(optimizer: Any, name: str) -> Any:
+    """An attribute of the optimizer itself: to read another's property would run the user's code."""
+    return object.__getattribute__(optimizer, "__dict__").get(name)
+
+
 def _has_only_our_hooks(optimizer: Any) -> bool:
     everybodys = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
-    own = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)
-    hooks = (hook for some in (*everybodys, *own) for hook in some.values())
-    return all((getattr(hook, "__module__", None) or "").startswith("tenure.") for hook in hooks)
+    own = (_own(optimizer, "_optimizer_step_pre_hooks"), _own(optimizer, "_optimizer_step_post_hooks"))
+    hooks = (hook for some in (*everybodys, *own) if isinstance(some, dict) for hook in some.values())
+    return all(str(getattr(hook, "__module__", "")).startswith("tenure.") for hook in hooks)
 
 
 class Steps:
     """Counts a step each time the first optimizer steps again, so that several of them make one step together.
 
-    `mark(address, kind)` is told what lies at an address: once for each optimizer's parameters, again when its state has
-    grown, and gradients at every step.
+    `mark(tensors, kind)` receives each optimizer's parameters once, its state whenever that has grown, and gradients at
+    every step.
 
     With the native recorder those go all at once, and a step of torch's own optimizers is one operation from the third on.
     It is half of all operations of a small model, always the same ones, on nothing but parameters, gradients and state.
     The first two are told in full, which make the state. From then on it is one use of each of these, with the memory
     that it needs for itself. Where somebody else may be at work inside everything is told, always.
+
+    Optimizers, parameters and state may be of the user's own classes. Both hooks read only what needs no code of theirs,
+    and an error in them reaches the trace, not the program.
     """
 
     _FULL = 2  # steps
 
-    def __init__(self, sink: Sink, mark: Callable[[int, int], object], core: Any = None) -> None:
+    def __init__(self, sink: Sink, mark: Callable[[list[Any], int], object], core: Any = None) -> None:
         self.sink = sink
         self._mark = mark
         self._core = core
@@ -71,39 +82,81 @@ class Steps:
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
         if is_compiling():
             return None
-        known = self._known.get(id(optimizer)) or self._meet(optimizer)
-        known.steps += 1
-        if known.alone_at != RemovableHandle.next_id:
-            if known.steps <= self._FULL or not known.of_torch or not _has_only_our_hooks(optimizer):
+        try:
+            known = self._known.get(id(optimizer)) or self._meet(optimizer)
+            known.steps += 1
+            if known.alone_at != RemovableHandle.next_id:
+                if known.steps <= self._FULL or not known.of_torch or not _has_only_our_hooks(optimizer):
+                    return None
+                known.alone_at = RemovableHandle.next_id
+            if len(args) != 1 or kwargs or profiler_enabled():  # a closure runs inside, and a profiler wants to hear
                 return None
-            known.alone_at = RemovableHandle.next_id
-        if len(args) != 1 or kwargs or profiler_enabled():  # a closure runs inside, and a profiler wants to hear
-            return None
-        return self._core.begin_whole(known.name, args), kwargs
+            # Called here and in no function of its own: the operation lasts until the caller of this frame returns.
+            return self._core.begin_whole(known.name, args), kwargs
+        except Exception as error:  # noqa: BLE001 - the trace has it
+            return self._failed(error)
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if is_compiling():
+            return
+        try:
+            self._done(optimizer)
+        except Exception as error:  # noqa: BLE001 - the trace has it
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        self.sink.trouble(f"recording an optimizer's step: {described(error)}")
+
+    def _done(self, optimizer: Any) -> None:
+        groups, state = _own(optimizer, "param_groups"), _own(optimizer, "state")
         if self._core is not None:
-            size = self._core.stepped(optimizer.param_groups, optimizer.state)
+            size = self._core.stepped(groups, state)
         else:
-            size = sum(map(len, optimizer.state.values()))
-            parameters = (each for group in optimizer.param_groups for each in group["params"])
-            self._mark_all((each.grad for each in parameters), GRADIENT)
+            size = _size(state)
+            self._mark(_gradients(groups), GRADIENT)
         known = self._known.get(id(optimizer)) or self._meet(optimizer)
         if known.size != size:
-            self._tell(optimizer, with_parameters=known.size is None)
+            if known.size is None:
+                self._mark(_parameters(groups), PARAMETER)
+            self._mark(list(_tensors(state, _DEEP)), STATE)
             known.size = size
         if self._first is None or self._first() is None:
             self._first = known.ref
         if self._first() is optimizer:
             self.sink.step()
 
-    def _tell(self, optimizer: Any, *, with_parameters: bool) -> None:
-        if with_parameters:
-            self._mark_all((each for group in optimizer.param_groups for each in group["params"]), PARAMETER)
-        self._mark_all((each for state in optimizer.state.values() for each in state.values()), STATE)
 
-    def _mark_all(self, values: Iterable[Any], kind: int) -> None:
-        with torch._C.DisableTorchFunctionSubclass():
-            for value in values:
-                if isinstance(value, torch.Tensor) and value.layout == torch.strided and value.device.type != "meta":
-                    self._mark(value.untyped_storage().data_ptr(), kind)
+def _parameters(groups: Any) -> list[Any]:
+    inside = (
+        [dict.get(group, "params") for group in groups if issubclass(type(group), dict)] if type(groups) is list else ()
+    )
+    return [each for one in inside for each in _tensors(one, 1)]
+
+
+def _gradients(groups: Any) -> list[Any]:
+    with torch._C.DisableTorchFunction():
+        found = [_grad.__get__(each) for each in _parameters(groups) if _is_leaf.__get__(each)]
+    return [each for each in found if each is not None]
+
+
+def _size(state: Any) -> int:
+    """How many things the state consists of; the native recorder counts alike."""
+    parts = list(dict.values(state)) if issubclass(type(state), dict) else ()
+    return sum(map(_length, parts))
+
+
+def _length(part: Any) -> int:
+    kind = next((kind for kind in (dict, list) if issubclass(type(part), kind)), None)
+    return 1 if kind is None else kind.__len__(part)
+
+
+def _tensors(value: Any, deep: int) -> Iterator[Any]:
+    """The tensors in containers of Python's own; of others nobody knows what it does to iterate over them."""
+    if issubclass(type(value), torch.Tensor):
+        yield value
+    elif deep and issubclass(type(value), dict):
+        for inner in list(dict.values(value)):
+            yield from _tensors(inner, deep - 1)
+    elif deep and type(value) in (list, tuple):
+        for inner in list(value):
+            yield from _tensors(inner, deep - 1)

@@ -24,6 +24,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # tells whether there are others.
 _LISTED: list[type] = []
 _USERS: list[type] = []
+_storage, _layout = torch._C.TensorBase.untyped_storage, torch._C.TensorBase.layout.__get__
 _SPARSE_PARTS = {
     torch.sparse_coo: ("_indices", "_values"),
     torch.sparse_csr: ("crow_indices", "col_indices", "values"),
@@ -34,11 +35,11 @@ _SPARSE_PARTS = {
 
 
 def _past_torch_function(method: F) -> F:
-    """Run a method without the `__torch_function__` of the user's subclasses: to look must run no code of theirs."""
+    """Run a method without the user's subclasses and modes: a look at a tensor must run no code of theirs."""
 
     @functools.wraps(method)
     def quiet(*args: Any) -> Any:
-        with torch._C.DisableTorchFunctionSubclass():
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             return method(*args)
 
     return quiet  # type: ignore[return-value]
@@ -205,7 +206,27 @@ def is_symbolic(tensor: torch.Tensor) -> bool:
     if functional is not None and isinstance(tensor, functional.FunctionalTensor):
         return True
     wrapped = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", None)
-    return bool(wrapped is not None and wrapped(tensor)) or tensor.device.type == "meta"
+    # Not `tensor.device`, which may be computed by the user's own class.
+    return bool(wrapped is not None and wrapped(tensor)) or torch._C._dispatch_keys(tensor).has(
+        torch._C.DispatchKey.Meta
+    )
+
+
+def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """Return the storage of a tensor that has one of its own, without a call into the user's classes and modes."""
+    if is_symbolic(tensor) or _without_storage(tensor) or torch._is_functional_tensor(tensor):
+        return None
+    with torch._C.DisableTorchFunction():
+        return _storage(tensor) if _layout(tensor) == torch.strided else None
+
+
+def address(tensor: torch.Tensor) -> int:
+    """Return where a tensor's storage is, 0 if it has none; a lazy copy stays lazy."""
+    storage = storage_of(tensor)
+    if storage is None or not storage.nbytes():
+        return 0
+    with torch._C.DisableTorchFunction():
+        return int(torch._C._data_address(tensor))
 
 
 def _shape(tensor: torch.Tensor) -> Iterable[Any]:
@@ -224,7 +245,7 @@ def _without_storage(tensor: torch.Tensor) -> bool:
 def _buffer(tensor: torch.Tensor) -> Buffer:
     storage = tensor.untyped_storage()
     nbytes, device = storage.nbytes(), str(tensor.device)
-    place = host.span(device, storage.data_ptr(), nbytes) if nbytes else None
+    place = host.span(device, torch._C._data_address(tensor), nbytes) if nbytes else None
     # A storage that cannot be resized stands on memory that NumPy, DLPack or a file gave, or has lent it to NumPy.
     shared = not storage.resizable()
     return Buffer(("torch", storage._cdata), nbytes, device, StorageWeakRef(storage).expired, place, shared)
