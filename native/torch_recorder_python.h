@@ -266,7 +266,7 @@ PyMethodDef methods[] = {
     {"kind", py_kind, METH_VARARGS, "kind(tensors, number): what their bytes are"},
     {"fresh", py_fresh, METH_NOARGS, "fresh(): a step of this thread's that failed is over"},
     {"direct", py_direct, METH_O, "direct(wanted): whether torch's own calls tell of autograd's nodes"},
-    {"begin_whole", py_begin_whole, METH_VARARGS, "begin_whole(name, arguments): what this thread does from now on is one operation"},
+    {"begin_whole", py_begin_whole, METH_VARARGS, "begin_whole(name, arguments, up): what this thread does from now on is one operation"},
     {"stepped", py_stepped, METH_VARARGS, "stepped(parameter groups, state): an optimizer's step is done; the size of its state"},
     {"seed", py_seed, METH_O, "seed(tensors): they were there before"},
     {"counts", py_counts, METH_NOARGS, "counts(): births, uses, ends, bytes alive on the host"},

@@ -16,13 +16,14 @@ PyTypeObject Arguments = {
     .tp_base = &PyTuple_Type,
 };
 
-// begin_whole(name, arguments): what this thread does from now on is one operation, until these are gone.
+// begin_whole(name, arguments, up): what this thread does from now on is one operation, until these are gone.
 PyObject *py_begin_whole(PyObject *, PyObject *args) {
     const char *name;
     PyObject *values;
-    if (!PyArg_ParseTuple(args, "sO!", &name, &PyTuple_Type, &values)) return nullptr;
+    int up;
+    if (!PyArg_ParseTuple(args, "sO!i", &name, &PyTuple_Type, &values, &up)) return nullptr;
     PyObject *made = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&Arguments), values);
-    if (made) begin_whole(name, made);
+    if (made) begin_whole(name, made, up);
     return made;
 }
 

@@ -33,13 +33,15 @@ inline void look_for_whole(Self *self) {
     end_whole();
 }
 
-// With the GIL, called from Python's function beside the step.
-void begin_whole(const char *name, const void *arguments) {
+// With the GIL, called from a Python function that runs before the step, so many (`up`) calls below what steps.
+void begin_whole(const char *name, const void *arguments, int up) {
     Self *self = here();
     if (!self) return;
     _PyInterpreterFrame *frame = frame_here();
-    do frame = frame ? frame->previous : nullptr;
-    while (frame && !frame_code(frame));
+    for (; frame && up; up--) {
+        do frame = frame->previous;
+        while (frame && !frame_code(frame));
+    }
     if (self->whole.on && self->whole.caller.frame == frame) end_whole();
     look_for_whole(self);
     if (!frame || self->whole.on || !at::isRecordFunctionEnabled() || others_listen()) return;

@@ -78,7 +78,7 @@ LAYERS = {
         "lifetime",
         "analysis",
     },
-    "watch": {"model", "stacks", "frameworks", "analysis", "lifetime", "trace"},
+    "watch": {"model", "errors", "stacks", "frameworks", "analysis", "lifetime", "trace"},
     "check": {"model", "errors", "findings", "faults", "untrusted"},
     "explain": {"model", "errors", "console", "findings", "faults", "sites", "frames", "frameworks", "trace", "views"},
     "traces": {"model", "errors", "findings", "faults", "trace", "analysis", "views"},

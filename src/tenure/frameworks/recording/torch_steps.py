@@ -17,6 +17,7 @@ from tenure.frameworks.base import Sink
 from tenure.frameworks.torch import step_hooks
 
 PARAMETER, GRADIENT, STATE = 1, 2, 3  # as the native recorder numbers kinds
+_UP = 2  # calls from this module's hook to what steps: `step_hooks` is between them
 _DEEP = 4  # containers inside containers in an optimizer's state
 _grad, _is_leaf = torch._C.TensorBase.grad, torch._C.TensorBase.is_leaf  # subclasses may have others
 
@@ -91,8 +92,7 @@ class Steps:
                 known.alone_at = RemovableHandle.next_id
             if len(args) != 1 or kwargs or profiler_enabled():  # a closure runs inside, and a profiler wants to hear
                 return None
-            # Called here and in no function of its own: the operation lasts until the caller of this frame returns.
-            return self._core.begin_whole(known.name, args), kwargs
+            return self._core.begin_whole(known.name, args, _UP), kwargs
         except Exception as error:  # noqa: BLE001 - the trace has it
             return self._failed(error)
 
