@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tenure.descriptors import OwnFile, append
+from tenure.descriptors import OwnFile, ReadFile, append
+from tenure.sharing.store.file.presence import Presence
 from tenure.trace import streams
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
@@ -74,6 +75,33 @@ def test_a_file_that_another_wrote_to_is_not_written(ours):
     with pytest.raises(OSError, match="was changed by another program"):
         ours.write(b"two")
     assert ours.path.read_bytes() == b"one mine"
+
+
+def test_a_file_that_is_read_is_found_again(ours, theirs, tmp_path):
+    reading = ReadFile(ours.path)
+    assert reading.read(9, 0) == b"one "
+    number = reading._handle
+    os.dup2(theirs, number)
+    ours.write(b"two")
+    assert reading.read(9, 4) == b"two"
+    os.close(reading._handle)
+    os.dup2(theirs, reading._handle)
+    ours.path.unlink()
+    ours.path.write_bytes(b"another")
+    with pytest.raises(OSError, match="was replaced by another file"):
+        reading.read(9, 0)
+    reading.close()
+    os.close(number)
+    assert (tmp_path / "theirs").read_bytes() == b"mine"
+
+
+def test_a_user_of_a_store_closes_no_descriptor_of_the_programs(theirs, tmp_path):
+    presence = Presence(tmp_path)
+    number = presence._fd
+    os.dup2(theirs, number)
+    presence.end()
+    assert os.pread(number, 9, 0) == b"mine"
+    os.close(number)
 
 
 def test_lines_are_added_to_a_file_and_to_nothing_else(tmp_path):

@@ -27,6 +27,7 @@ LAYERS = {
     "errors": {"model", "sites"},
     "descriptors": set(),
     "console": {"descriptors"},
+    "outputs": {"descriptors", "errors"},
     "compiler": set(),
     "native": {"compiler"},
     "sites": {"model"},
@@ -82,7 +83,7 @@ LAYERS = {
     "check": {"model", "errors", "findings", "faults", "untrusted"},
     "explain": {"model", "errors", "console", "findings", "faults", "sites", "frames", "frameworks", "trace", "views"},
     "traces": {"model", "errors", "findings", "faults", "trace", "analysis", "views"},
-    "views": {"model", "errors", "findings", "faults", "sites", "trace", "analysis"},
+    "views": {"outputs", "model", "errors", "findings", "faults", "sites", "trace", "analysis"},
     "integrations": {
         "model",
         "errors",
@@ -98,6 +99,8 @@ LAYERS = {
         "views",
     },
     "cli": {
+        "console",
+        "outputs",
         "model",
         "errors",
         "findings",

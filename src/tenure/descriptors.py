@@ -20,10 +20,11 @@ def identity(handle: int) -> Identity | None:
         about = os.fstat(handle)
     except OSError:
         return None
-    return _of(about)
+    return of(about)
 
 
-def _of(about: os.stat_result) -> Identity:
+def of(about: os.stat_result) -> Identity:
+    """The same, of a file that is not open."""
     return about.st_dev, about.st_ino, about.st_rdev, stat.S_IFMT(about.st_mode)
 
 
@@ -57,8 +58,7 @@ class OwnFile:
     def close(self) -> None:
         """Close the file, unless its descriptor is another's by now."""
         handle, self._handle = self._handle, -1
-        if handle >= 0 and identity(handle) == self._known:
-            os.close(handle)
+        close(handle, self._known)
 
     def _is_ours(self) -> bool:
         if self._handle < 0 or identity(self._handle) != self._known:
@@ -68,13 +68,49 @@ class OwnFile:
         return True
 
 
+class ReadFile:
+    """A file that is read again and again, also by a program that may close all descriptors meanwhile."""
+
+    _handle = -1
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._handle = raised(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        self._known = identity(self._handle)
+
+    def size(self) -> int:
+        """How long it is by now."""
+        return os.fstat(self._open()).st_size
+
+    def read(self, count: int, start: int) -> bytes:
+        """As many bytes as there are from there, at most `count`."""
+        return os.pread(self._open(), count, start)
+
+    def close(self) -> None:
+        """Close the file, unless its descriptor is another's by now."""
+        handle, self._handle = self._handle, -1
+        close(handle, self._known)
+
+    __del__ = close
+
+    def _open(self) -> int:
+        if identity(self._handle) != self._known:
+            self._handle = raised(os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            if identity(self._handle) != self._known:
+                os.close(self._handle)
+                self._handle = -1
+                raise OSError(errno.ESTALE, f"{self.path} was replaced by another file")
+        return self._handle
+
+
 def append(path: Path, data: bytes) -> None:
     """Add this to the end of a file, which is made if need be, by one write: what several threads add does not mix."""
     handle = _opened(path, os.O_CREAT)
     known = identity(handle)
-    os.write(handle, data)
-    if identity(handle) == known:
-        os.close(handle)
+    try:
+        os.write(handle, data)
+    finally:
+        close(handle, known)
 
 
 _FLAGS = (
@@ -83,8 +119,8 @@ _FLAGS = (
 _USUAL = 1024
 
 
-def _opened(path: Path, more: int = 0) -> int:
-    """A descriptor of this file, under a high number.
+def raised(low: int) -> int:
+    """The same file under a high number, in place of this one.
 
     Programs get the lowest free numbers: theirs stay what they are without us, and ours is not given away in the
     instant between a comparison and a write.
@@ -92,18 +128,27 @@ def _opened(path: Path, more: int = 0) -> int:
     import fcntl
     import resource
 
-    low = os.open(path, _FLAGS | more, 0o644)
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     least = (_USUAL if limit < 0 else min(limit, _USUAL)) * 15 // 16
+    known = identity(low)
     try:
         high = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, least)
     except OSError:  # that many are open
-        high = low
-    about = path.lstat()
-    if identity(high) != _of(about) or not stat.S_ISREG(about.st_mode):
-        if high != low:
-            os.close(high)
-        raise OSError(errno.ESTALE, f"{path} was replaced by another file")
-    if high != low and identity(low) == identity(high):
-        os.close(low)
+        return low
+    close(low, known)
     return high
+
+
+def close(handle: int, known: Identity | None) -> None:
+    """Close the descriptor, if it still is what it was: otherwise it is the program's by now."""
+    if handle >= 0 and known is not None and identity(handle) == known:
+        os.close(handle)
+
+
+def _opened(path: Path, more: int = 0) -> int:
+    handle = raised(os.open(path, _FLAGS | more, 0o644))
+    about = path.lstat()
+    if identity(handle) != of(about) or not stat.S_ISREG(about.st_mode):
+        close(handle, of(about))  # a pipe is closed; what a race put there is not
+        raise OSError(errno.ESTALE, f"{path} was replaced by another file")
+    return handle

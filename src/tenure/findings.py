@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -127,6 +128,15 @@ class Finding:
             evidence=dict(told.get("evidence", {})),
             at=main,
         )
+
+
+def is_array(data: bytes) -> bool:
+    """Whether this is a JSON array of findings, as `--findings` writes it."""
+    try:
+        told = json.loads(data)
+        return isinstance(told, list) and all(Finding.from_dict(one) is not None for one in told)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
 
 
 def _pair(pair: Iterable[int]) -> tuple[int, int]:

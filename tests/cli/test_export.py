@@ -40,9 +40,9 @@ def test_where_and_which_table_can_be_said(capsys, here):
         (["nothing", "--to", "csv"], "nothing does not exist"),
         (
             [str(SNAPSHOT), "--to", "csv", "-o", "no/such/x.csv"],
-            "cannot write no/such/x.csv: No such file or directory",
+            "cannot write to no/such/x.csv: there is no folder",
         ),
-        ([str(SNAPSHOT), "--to", "csv", "-o", "."], "cannot write .: it is a folder"),
+        ([str(SNAPSHOT), "--to", "csv", "-o", "."], "cannot write to .: it is a folder"),
         ([str(SNAPSHOT), "--to", "xlsx"], "invalid choice: 'xlsx'"),
         ([str(SNAPSHOT)], "--to"),
     ],

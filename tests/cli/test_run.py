@@ -334,9 +334,9 @@ def test_findings_are_an_array(tmp_path):
 
 def test_findings_of_an_earlier_run_do_not_stay(tmp_path):
     script(tmp_path, "import os; os._exit(0)")
-    (tmp_path / "found.json").write_text("[1]")
+    (tmp_path / "found.json").write_text("[]\n")
     assert run(tmp_path, "--findings", "found.json", "s.py").returncode == 0
-    assert not (tmp_path / "found.json").exists()
+    assert (tmp_path / "found.json").read_text() == ""
 
 
 def test_steps_end_the_recording_and_not_the_script(tmp_path, needs_torch):
@@ -374,7 +374,10 @@ WRONG = {
         ["-o", "other", "s.py"],
         "cannot write a trace to other: it contains thesis.txt; use a new or empty folder, such as other-2",
     ),
-    "findings nowhere": (["--findings", "no/such/x.json", "s.py"], "cannot write the findings to"),
+    "findings nowhere": (
+        ["--findings", "no/such/x.json", "s.py"],
+        "cannot write to no/such/x.json: there is no folder",
+    ),
 }
 
 

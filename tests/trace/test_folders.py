@@ -1,7 +1,9 @@
 """The folder of a trace: what the user keeps there is never touched, whoever names it."""
 
+import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -148,3 +150,13 @@ def test_the_free_name_is_free(trace, tmp_path):
     (tmp_path / "made-2").symlink_to(Path("nowhere"))
     with pytest.raises(TraceError, match=r"such as .*made-3$"):
         folders.take(trace)
+
+
+def test_every_kind_of_file_beside_a_stream_is_known():
+    """A kind that is not would be left behind, and read with the next trace."""
+    home = Path(folders.__file__).parent
+    kinds = {
+        kind for path in home.glob("*.py") for kind in re.findall(r'told\.read\(\w+, "?(\w+)"?\)', path.read_text())
+    }
+    kinds = {getattr(importlib.import_module("tenure.trace.checks"), kind, kind) for kind in kinds}
+    assert {"suspects", "autopsy", "donations", "checks"} <= kinds <= set(told.KINDS)

@@ -27,6 +27,14 @@ def write(path: str, findings: Sequence[Finding]) -> None:
     Path(path).write_text(json.dumps({"version": 1, "findings": told}, indent=1) + "\n", encoding="utf-8")
 
 
+def is_baseline(data: bytes) -> bool:
+    """Whether this is a file that `write` wrote."""
+    try:
+        return all("fingerprint" in one for one in json.loads(data)["findings"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
 def read(path: str) -> Counter[str]:
     """How often each fingerprint is excused. Raises TenureError if the file is not a baseline."""
     try:

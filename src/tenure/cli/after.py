@@ -13,10 +13,10 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from tenure import traces
+from tenure import console, outputs, traces
 from tenure.analysis import coverage
-from tenure.errors import TraceError
-from tenure.findings import Finding
+from tenure.errors import TenureError, TraceError
+from tenure.findings import Finding, is_array
 from tenure.frameworks import RECORDED
 from tenure.trace import autopsies, streams, told
 from tenure.views.console import autopsy
@@ -36,10 +36,15 @@ def main() -> None:
     options = parser.parse_args()
     found, missing = look(options.folder)
     if options.findings is not None:
-        options.findings.write_text(plain_json.render(found), encoding="utf-8")
+        try:
+            outputs.write(options.findings, plain_json.render(found).encode(), is_array)
+        except (OSError, TenureError) as error:
+            missing = [*missing, f"the findings are not written: {error}"]
     if not options.quiet:
         line = summary(options.folder, failed=options.failed)
-        sys.stderr.write(text(options.folder, found, [*missing, line], colour=is_coloured(sys.stderr)))
+        console.write(
+            text(options.folder, found, [*missing, line], colour=console.isatty() and is_coloured(sys.stderr))
+        )
 
 
 def look(folder: Path) -> tuple[list[Finding], Sequence[str]]:

@@ -56,6 +56,7 @@ def _count(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Check, tell, and say whether there was anything."""
+    from tenure import outputs
     from tenure.check import baseline, engine, settings
     from tenure.views.formats import FORMATS
 
@@ -70,6 +71,8 @@ def run(options: argparse.Namespace) -> int:
         return _standard_input(options, chosen)
     if "-" in paths:
         raise TenureError("- cannot be mixed with paths")
+    if options.write_baseline:
+        outputs.check(Path(options.write_baseline), baseline.is_baseline)
     report = engine.check(paths, chosen, jobs=options.jobs, cache=not options.no_cache)
     if options.write_baseline:
         baseline.write(options.write_baseline, report.findings)

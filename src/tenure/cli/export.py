@@ -4,7 +4,8 @@
   tenure export TRACE --to pprof -o peak.pb.gz      then: pprof -http=: peak.pb.gz
   tenure export TRACE --to parquet --table events
 
-The file is called after the trace if -o does not say otherwise, and its name is written to standard output.
+The file is called after the trace if -o does not say otherwise, with a number if there is one already. Its name is
+written to standard output.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from pathlib import Path
 from typing import TextIO
 
 from tenure.views.export.base import Tell
@@ -38,6 +40,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", choices=NAMES, required=True, metavar="FORMAT", help=told)
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE if it is there already")
     parser.add_argument(
         "--table", choices=TABLES, default="buffers", help="which table csv and parquet write (default: buffers)"
     )
@@ -45,9 +48,18 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the file, and say its name."""
+    from tenure import outputs
     from tenure.traces import load
     from tenure.views.formats.text import clean
 
+    if options.output is not None:
+        outputs.check(
+            Path(options.output),
+            lambda data: False,
+            force=options.force,
+            spare=(Path(options.trace),),
+            hint=", or pass -f",
+        )
     with progress(sys.stderr) as tell:
         trace = load(options.trace)
         path = trace.export(options.to, options.output, table=options.table, tell=tell)

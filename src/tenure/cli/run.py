@@ -14,7 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from tenure import outputs
 from tenure.errors import TraceError
+from tenure.findings import is_array
 from tenure.trace import api, autostart, folders
 
 _VALUED = ("-o", "-fo", "--output", "--steps", "--findings")
@@ -32,7 +34,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--findings",
         metavar="FILE",
-        help="write all findings of the run to FILE, as a JSON array",
+        help="write all findings of the run to FILE, as a JSON array; FILE must be new, empty, or of an earlier run",
     )
     parser.add_argument("--quiet", action="store_true", help="say nothing")
     parser.add_argument("-m", metavar="MODULE", help="run a module, as `python -m MODULE` does")
@@ -57,10 +59,15 @@ def run(options: argparse.Namespace) -> int:
     if not sys.executable:
         raise TraceError("this Python does not know where its program is (sys.executable is empty)")
     python = [sys.executable, *_flags()]
-    findings = None if options.findings is None else _writable(Path(options.findings).absolute())
+    findings = None if options.findings is None else Path(options.findings)
+    if findings is not None:
+        outputs.check(findings, is_array, spare=() if command[0] == "-m" else (Path(command[0]),))
+        findings = findings.absolute()
     sys.argv = command[1:] if command[0] == "-m" else command  # which the trace tells as the command
     folder = api.unused(name) if options.output is None else Path(options.output).absolute()
     folders.take(folder, replace=options.force)
+    if findings is not None:
+        outputs.empty(findings)  # if this run is killed, those of an earlier one must not be read
     environment = os.environ | {autostart.TRACE: str(folder)}
     after = _after(folder, findings, options)
     environment |= autostart.run(steps=options.steps, quiet=options.quiet, after=after, watch="tenure.explain.uncaught")
@@ -95,16 +102,6 @@ def _after(folder: Path, findings: Path | None, options: argparse.Namespace) -> 
     quiet = ["--quiet"] if options.quiet else []
     # -P: the script's folder may hold modules called like ours, or Python's.
     return [sys.executable, "-P", "-m", "tenure.cli.after", *told, *quiet, str(folder)]
-
-
-def _writable(file: Path) -> Path:
-    """The file, without what an earlier run wrote: if this one is killed, there must be no findings to be read."""
-    try:
-        file.open("a").close()
-        file.unlink()
-    except OSError as error:
-        raise TraceError(f"cannot write the findings to {file}: {error.strerror or error}") from error
-    return file
 
 
 def _is_installed() -> bool:

@@ -19,6 +19,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     """The arguments."""
     parser.add_argument("trace", metavar="TRACE", help="the folder of a trace, or one .arrows file of it")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the page here instead of serving it")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE even if it is not such a page")
     parser.add_argument("--compare", metavar="OTHER", help="another trace, to see what is different")
     parser.add_argument("--port", type=_port, default=0, help="where to serve it (default: any that is free)")
     parser.add_argument(
@@ -28,11 +29,16 @@ def prepare(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Write the page, or serve it until it is interrupted."""
+    from tenure import outputs
     from tenure.errors import TenureError
     from tenure.traces import load
     from tenure.views.html.build import both
+    from tenure.views.html.page import is_page
     from tenure.views.html.server import Server
 
+    if options.output is not None:
+        named = (Path(options.trace),) if options.compare is None else (Path(options.trace), Path(options.compare))
+        outputs.check(Path(options.output), is_page, force=options.force, spare=named, hint=", or pass -f")
     trace = load(options.trace)
     other = None if options.compare is None else load(options.compare)
     if options.output is not None:

@@ -184,7 +184,7 @@ def _is_shared(about: dict[str, Any]) -> bool:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Processes that start at once look at the folder one after the other."""
-    handle = -1
+    handle, known = -1, None
     with suppress(ImportError, OSError):  # some file systems know no locks
         import fcntl
 
@@ -200,8 +200,7 @@ def _locked(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        if handle >= 0 and descriptors.identity(handle) == known:
-            os.close(handle)
+        descriptors.close(handle, known)
 
 
 def _begin_here(how: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tenure.descriptors import ReadFile
 from tenure.errors import TraceError
 from tenure.trace import messages
 from tenure.trace.streams import Process, damaged, described, process_of
@@ -29,9 +30,10 @@ class Tail:
         self.process: Process | None = None
         self.behind = 0
         self._columns = columns
-        self._file = path.open("rb", buffering=0)
+        self._file = ReadFile(path)
         self.inode = path.stat().st_ino
-        self._sums: Any = None
+        self._sums: ReadFile | None = None
+        self._summed = 0  # bytes of sums that were read
         self._unfinished = b""  # of a line of sums
         self._waiting: list[tuple[int, int]] = []
         self._done = self._crc = self._rows = 0
@@ -73,12 +75,14 @@ class Tail:
         """What the sums say by now."""
         if self._sums is None:
             try:
-                self._sums = self.path.with_suffix(".sums").open("rb", buffering=0)
+                self._sums = ReadFile(self.path.with_suffix(".sums"))
             except FileNotFoundError:
-                if self._file.seek(0, io.SEEK_END):
+                if self._file.size():
                     raise TraceError(f"{self.path} has no sums beside it, and cannot be followed") from None
                 return
-        *lines, self._unfinished = (self._unfinished + (self._sums.read() or b"")).split(b"\n")
+        fresh = self._sums.read(max(self._sums.size() - self._summed, 0), self._summed)
+        self._summed += len(fresh)
+        *lines, self._unfinished = (self._unfinished + fresh).split(b"\n")
         for line in lines:
             match = _SUM.fullmatch(line)
             last = self._waiting[-1][0] if self._waiting else self._done
@@ -94,9 +98,8 @@ class Tail:
         """The next bytes, proven."""
         parts = []
         length = taken = 0
-        self._file.seek(self._done)
         for end, expected in self._waiting:
-            data = self._file.read(end - self._done - length) or b""
+            data = self._file.read(end - self._done - length, self._done + length)
             self._crc = zlib.crc32(data, self._crc)
             length += len(data)
             if self._done + length != end or self._crc != expected:

@@ -12,7 +12,7 @@ from tenure import descriptors
 from tenure.findings import Finding
 
 # One kind is one file a process: `<kind>-<pid>.jsonl`.
-KINDS = ("findings", "suspects", "growing", "autopsy", "donations")
+KINDS = ("findings", "suspects", "growing", "autopsy", "donations", "checks")
 _LARGEST = 1 << 26
 
 

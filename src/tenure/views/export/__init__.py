@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import secrets
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tenure import outputs
 from tenure.errors import TraceError
 from tenure.trace.database import engine
 from tenure.views.export import memory_viz, parquet, perfetto, plain_csv, pprof, speedscope
@@ -50,16 +53,19 @@ def export(
 
 def _named(trace: Trace, form: Any, table: str) -> Path:
     stem = trace.path.resolve().name.partition(".")[0] or "trace"
-    return Path(f"{stem}-{table}{form.SUFFIX}" if form.TABLES else f"{stem}{form.SUFFIX}")
+    whole = f"{stem}-{table}" if form.TABLES else stem
+    numbered = (f"{whole}{f'-{number}' if number > 1 else ''}{form.SUFFIX}" for number in itertools.count(1))
+    return next(Path(name) for name in numbered if not os.path.lexists(name))
 
 
 def _written(trace: Trace, form: Any, target: Path, table: str, tell: Tell) -> Path:
     duckdb = engine()
-    scratch = target.with_name(f".{target.name[:40]}-{secrets.token_hex(4)}")
+    place = Path(tempfile.gettempdir() if outputs.is_stream(target) else os.path.realpath(target.parent))
+    scratch = place / f".{target.name[:40]}-{secrets.token_hex(4)}"
     os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     try:
         form.write(Job(trace, scratch, table, tell))
-        scratch.replace(target)
+        outputs.place(scratch, target)
     except duckdb.Error as error:
         raise TraceError(f"cannot write {target}: {str(error).splitlines()[0]}") from error
     finally:

@@ -33,6 +33,11 @@ def render(told: dict[str, Any]) -> str:
     return page
 
 
+def is_page(data: bytes) -> bool:
+    """Whether this is such a page."""
+    return data.startswith(b"<!doctype html>") and b"<title>tenure</title>" in data[:4096]
+
+
 def embedded(told: Any) -> str:
     """JSON that stays data within a page: it cannot end the script element, nor begin a comment."""
     text = json.dumps(told, separators=(",", ":"))

@@ -12,6 +12,7 @@ import secrets
 import weakref
 from pathlib import Path
 
+from tenure import descriptors
 from tenure.sharing.store.file import forks
 
 
@@ -26,9 +27,10 @@ class Presence:
         self.process = os.getpid()
         self.id = f"{self.process}-{secrets.token_hex(8)}"
         path = folder / self.id
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        self._fd = descriptors.raised(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
+        self._known = descriptors.identity(self._fd)
         fcntl.flock(self._fd, fcntl.LOCK_EX)
-        self._end = weakref.finalize(self, _let_go, path, self._fd)
+        self._end = weakref.finalize(self, _let_go, path, self._fd, self._known)
         forks.watch(self)
 
     def end(self) -> None:
@@ -41,13 +43,13 @@ class Presence:
     def forked(self) -> None:
         """The child has a copy of the lock, which would outlive its owner."""
         if self._end.detach() is not None:
-            os.close(self._fd)
+            descriptors.close(self._fd, self._known)
 
 
-def _let_go(path: Path, fd: int) -> None:
+def _let_go(path: Path, fd: int, known: descriptors.Identity | None) -> None:
     with contextlib.suppress(OSError):  # the whole folder may be gone
         path.unlink()
-    os.close(fd)
+    descriptors.close(fd, known)
 
 
 def alive(folder: Path, id: str) -> bool:  # noqa: A002 - it is one
