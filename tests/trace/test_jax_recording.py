@@ -429,6 +429,9 @@ def test_without_the_native_part_the_living_are_seen(tmp_path):
         def ended(self, buffer, cause="last reference", stack=0, time=0):
             told.append(("ended", buffer, cause))
 
+        def partly(self, results, why):
+            told.append(("partly", results, why))
+
     looking = recording.Looking()
     looking.start(Sink())
     told.clear()
@@ -443,3 +446,4 @@ def test_without_the_native_part_the_living_are_seen(tmp_path):
     looking.drain()
     assert [one[2] for one in told if one[0] == "ended"] == ["last reference", "delete"]
     looking.stop()
+    assert told[-1][:2] == ("partly", ("peak",))

@@ -33,6 +33,7 @@ from tenure.frameworks.jax import ADAPTER, how_deleted
 from tenure.frameworks.recording import arrays
 from tenure.frameworks.recording.arrays import FIRST_JAX, Arrays
 from tenure.frameworks.recording.columns import CAUSES
+from tenure.frameworks.recording.jax_programs import note_temporaries
 
 Array: Any = jax._src.array.ArrayImpl
 Function: Any = _jax.PjitFunction
@@ -146,6 +147,7 @@ class Jax(Arrays):
     def stop(self) -> None:
         """Leave every slot and name as it was."""
         self.core.stop()
+        note_temporaries(self.sink)
         for function in list(self._functions):
             self.core.release(function)
         self._functions.clear()
@@ -220,6 +222,7 @@ class Looking:
     def stop(self) -> None:
         """Look no more."""
         self.drain()
+        note_temporaries(self._sink)
         self._sink = None
         self._known.clear()
 
