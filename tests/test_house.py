@@ -28,7 +28,8 @@ LAYERS = {
     "descriptors": set(),
     "console": {"descriptors"},
     "outputs": {"descriptors", "errors"},
-    "compiler": set(),
+    "cache": set(),
+    "compiler": {"cache"},
     "native": {"compiler"},
     "sites": {"model"},
     "stacks": {"native", "sites"},
@@ -54,6 +55,7 @@ LAYERS = {
     },  # but holders/, which lifetime uses, looks at none of these two
     "lifetime": {"model", "errors", "native", "sites", "heap", "frameworks", "analysis"},
     "trace": {
+        "cache",
         "model",
         "errors",
         "console",
@@ -80,7 +82,7 @@ LAYERS = {
         "analysis",
     },
     "watch": {"model", "errors", "stacks", "frameworks", "analysis", "lifetime", "trace"},
-    "check": {"model", "errors", "findings", "faults", "untrusted"},
+    "check": {"cache", "model", "errors", "findings", "faults", "untrusted"},
     "explain": {"model", "errors", "console", "findings", "faults", "sites", "frames", "frameworks", "trace", "views"},
     "traces": {"model", "errors", "findings", "faults", "trace", "analysis", "views"},
     "views": {"outputs", "model", "errors", "findings", "faults", "sites", "trace", "analysis"},
@@ -99,6 +101,8 @@ LAYERS = {
         "views",
     },
     "cli": {
+        "cache",
+        "compiler",
         "console",
         "outputs",
         "model",

@@ -14,6 +14,9 @@ import tempfile
 from pathlib import Path
 from types import ModuleType
 
+from tenure import cache
+
+_SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
 _SOURCES = (Path(__file__).parent / "_native", Path(__file__).parents[2] / "native")
 
 
@@ -28,14 +31,12 @@ def build(
 
 
 def _compile(name: str, source: str, includes: list[str], flags: list[str], key: str, *, compiled: bool) -> Path:
-    file = next((folder / source for folder in _SOURCES if (folder / source).exists()), None)
-    if file is None:
-        raise FileNotFoundError(f"the source {source} is not installed")
-    recipe = repr((sys.version, sys.platform, key, flags, Path(__file__).read_text()))
-    text = b"".join(part.read_bytes() for part in (file, *sorted(file.parent.glob("*.h"))))
-    stamp = hashlib.sha256(text + recipe.encode()).hexdigest()[:16]
-    target = _cache() / f"{name}-{stamp}{importlib.machinery.EXTENSION_SUFFIXES[0]}"
-    if target.exists():
+    file = _source(source)
+    place = hashlib.sha256(repr(flags).encode()).hexdigest()[:8]  # they say where libraries are
+    target = cache.folder("native") / f"{name}-{_stamp(file, key)}-{place}{_SUFFIX}"
+    if os.path.lexists(target):
+        if not cache.is_ours(target):
+            raise PermissionError(f"{target} belongs to another user, or can be written by one; remove it")
         return target
     if compiled:
         raise FileNotFoundError("it is not compiled yet")
@@ -47,25 +48,35 @@ def _compile(name: str, source: str, includes: list[str], flags: list[str], key:
     paths = [f"-I{path}" for path in (sysconfig.get_path("include"), *includes)]
     shared = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
     # Written beside the target and renamed: another process may be building the same file.
-    handle, scratch = tempfile.mkstemp(suffix=".so", dir=target.parent)
-    os.close(handle)
-    try:
-        command = [*compiler.split(), "-O2", "-shared", "-fPIC", *shared, *paths, str(file), *flags, "-o", scratch]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-        Path(scratch).replace(target)
-    finally:
-        Path(scratch).unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory(prefix="building-", dir=target.parent) as scratch:
+        made = Path(scratch, target.name)
+        command = [*compiler.split(), "-O2", "-shared", "-fPIC", *shared, *paths, str(file), *flags, "-o", str(made)]
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+        made.chmod(0o600)  # whatever the umask is
+        made.replace(target)
     return target
 
 
-def _cache() -> Path:
-    named = os.environ.get("TENURE_CACHE")
-    folder = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tenure"
+def is_built(name: str, source: str, key: str) -> bool:
+    """Whether the cache has this part, compiled from today's source for this Python."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        found = cache.folder("native").glob(f"{name}-{_stamp(_source(source), key)}-*{_SUFFIX}")
+        return any(cache.is_ours(file) for file in found)
     except OSError:
-        folder = Path(tempfile.mkdtemp(prefix="tenure-"))
-    return folder
+        return False
+
+
+def _source(name: str) -> Path:
+    file = next((folder / name for folder in _SOURCES if (folder / name).exists()), None)
+    if file is None:
+        raise FileNotFoundError(f"the source {name} is not installed")
+    return file
+
+
+def _stamp(file: Path, key: str) -> str:
+    recipe = repr((sys.version, sys.platform, key, Path(__file__).read_text()))
+    text = b"".join(part.read_bytes() for part in (file, *sorted(file.parent.glob("*.h"))))
+    return hashlib.sha256(text + recipe.encode()).hexdigest()[:16]
 
 
 def _import(name: str, file: Path) -> ModuleType:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,8 @@ def test_machines_read_the_same():
     for name in ("tenure_births", "tenure_references", "tenure_stacks"):
         assert found["native"][name]["state"] in ("active", "off")
     if found["frameworks"]["torch"]["version"]:
-        assert found["native"]["tenure_torch_handles"]["state"] == "not tried"
+        assert found["native"]["tenure_torch_handles"]["state"] in ("built", "not tried")
+    assert found["cache_not_used"] == []
 
 
 def test_what_is_off_has_a_reason():
@@ -50,11 +52,11 @@ def test_what_is_off_has_a_reason():
 
 
 def test_no_compiler(tmp_path):
-    nothing = {"PATH": "/nonexistent", "TENURE_CACHE": str(tmp_path)}
+    nothing = {"PATH": "/nonexistent", "TENURE_CACHE_DIR": str(tmp_path)}
     found = json.loads(told("--format", "json", **nothing))
     assert found["compilers"] == {"C": None, "C++": None}
     assert found["native"]["tenure_births"] == {"state": "off", "why": "no C compiler (cc, gcc, clang)"}
-    assert found["cache"] is None
+    assert found["cache"] == str(tmp_path / "tenure/native")
 
 
 def test_nothing_is_imported():
@@ -68,6 +70,17 @@ def test_building_says_what_became_of_it(torch, capsys):
     parts = json.loads(capsys.readouterr().out)["native"]
     for name in ("tenure_torch_handles", "tenure_torch_recorder"):
         assert parts[name]["state"] == "active" or parts[name]["why"]
+    later = json.loads(told("--format", "json"))["native"]  # which imports nothing, and finds what was built
+    for name, part in parts.items():
+        if part["state"] == "active":
+            assert later[name]["state"] in ("active", "built")
+
+
+def test_no_part_is_left_out():
+    """Each source in native/ that is a module of its own."""
+    parts = json.loads(told("--format", "json", TENURE_NATIVE="0"))["native"]
+    sources = {f"tenure_{path.stem}" for path in (Path(__file__).parents[2] / "native").glob("*.c*")}
+    assert set(parts) == sources
 
 
 @pytest.mark.parametrize(

@@ -5,20 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import tenure
-from tenure import untrusted
+from tenure import cache, untrusted
 
 _LIMIT = 300_000
-
-
-def folder() -> Path:
-    """Where caches are kept: the user's cache folder."""
-    base = os.environ.get("TENURE_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "tenure" / "check"
+_SALTED = re.compile(r"[0-9a-f]{16}\.json")
 
 
 def salt() -> str:
@@ -40,11 +36,12 @@ class Cache:
     """What is known of contents, in one file. What cannot be read or written is as if it were not there."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path or folder() / f"{salt()}.json"
         self._entries: dict[str, Any] = {}
         self._new: dict[str, Any] = {}
+        self.path: Path | None = None
         try:
-            told = json.loads(self.path.read_bytes())
+            self.path = path or cache.folder("check") / f"{salt()}.json"
+            told = json.loads(self.path.read_bytes()) if cache.is_ours(self.path) else {}
             self._entries = told if isinstance(told, dict) else {}
         except (OSError, ValueError):
             self._entries = {}
@@ -71,7 +68,7 @@ class Cache:
 
     def save(self) -> None:
         """Write what is new; others may write at the same time, the last one wins whole."""
-        if not self._new:
+        if not self._new or self.path is None:
             return
         entries = {**self._entries, **self._new}
         if len(entries) > _LIMIT:
@@ -82,7 +79,7 @@ class Cache:
                 json.dump(entries, file)
             os.replace(file.name, self.path)
             for old in self.path.parent.glob("*.json"):
-                if old != self.path:
+                if old != self.path and _SALTED.fullmatch(old.name):
                     old.unlink(missing_ok=True)
         except OSError:
             return

@@ -14,11 +14,11 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import tenure
-from tenure import native, stacks
+from tenure import cache, compiler, native, stacks
+from tenure.trace import digest
 
 # The packages that bring a framework, and the versions that the tests run on.
 _FRAMEWORKS = {
@@ -33,13 +33,16 @@ _PLAIN: dict[str, Callable[[], Any]] = {
     "tenure_births": lambda: native.load("tenure_births", "births.c"),
     "tenure_references": lambda: native.load("tenure_references", "references.c"),
     "tenure_stacks": stacks.core,
+    "tenure_trace_scan": digest.engine,
 }
+_RECORDING = "tenure.frameworks.recording"
 _FOR = {
     "tenure_torch_handles": ("torch", "tenure.frameworks.torch.sealed", "handles"),
-    "tenure_torch_recorder": ("torch", "tenure.frameworks.recording.torch", "core"),
-    "tenure_torch_cuda_recorder": ("torch", "tenure.frameworks.recording.torch", "cuda_core"),
-    "tenure_jax_recorder": ("jax", "tenure.frameworks.recording.arrays", "core"),
-    "tenure_tensorflow_recorder": ("tensorflow", "tenure.frameworks.recording.arrays", "core"),
+    "tenure_torch_recorder": ("torch", f"{_RECORDING}.torch", "core"),
+    "tenure_torch_quiet": ("torch", f"{_RECORDING}.torch", "quiet_core"),
+    "tenure_torch_cuda_recorder": ("torch", f"{_RECORDING}.torch", "cuda_core"),
+    "tenure_jax_recorder": ("jax", f"{_RECORDING}.arrays", "core"),
+    "tenure_tensorflow_recorder": ("tensorflow", f"{_RECORDING}.arrays", "core"),
 }
 
 
@@ -68,8 +71,9 @@ def look(*, build: bool = False) -> dict[str, Any]:
     frameworks = {name: _framework(packages, tested) for name, (packages, tested) in _FRAMEWORKS.items()}
     parts = {name: _state(name, load) for name, load in _PLAIN.items()}
     for name, home in _FOR.items():
-        if frameworks[home[0]]["version"] is not None:
-            parts[name] = _part_for(name, *home, build=build)
+        version = frameworks[home[0]]["version"]
+        if version is not None:
+            parts[name] = _part_for(name, *home, version, build=build)
     return {
         "tenure": tenure.__version__,
         "python": {
@@ -83,6 +87,7 @@ def look(*, build: bool = False) -> dict[str, Any]:
         "packages": {name: _version(name) for name in ("pyarrow", "duckdb")},
         "compilers": {"C": _compiler("CC", "cc", "gcc", "clang"), "C++": _compiler("CXX", "c++", "g++", "clang++")},
         "cache": _cache(),
+        "cache_not_used": cache.unusable("native"),
         "native": parts,
     }
 
@@ -113,10 +118,11 @@ def _compiler(variable: str, *names: str) -> str | None:
 
 
 def _cache() -> str | None:
-    """Where the native parts are kept, as far as one of them was built."""
-    built = next(filter(None, (load() for load in _PLAIN.values())), None)
-    file = getattr(built, "__file__", None)
-    return None if file is None else str(Path(file).parent)
+    """Where the native parts are kept."""
+    try:
+        return str(cache.folder("native"))
+    except OSError:
+        return None
 
 
 def _state(name: str, load: Callable[[], Any]) -> dict[str, str]:
@@ -127,11 +133,14 @@ def _state(name: str, load: Callable[[], Any]) -> dict[str, str]:
     return {"state": "active", "why": ""} if active else {"state": "off", "why": native.reason(name) or "not known"}
 
 
-def _part_for(name: str, framework: str, module: str, function: str, *, build: bool) -> dict[str, str]:
+def _part_for(name: str, framework: str, module: str, function: str, version: str, *, build: bool) -> dict[str, str]:
     if os.environ.get("TENURE_NATIVE") == "0":
         return _state(name, lambda: native.load(name, ""))  # which says that it is off, and imports no framework
     if build:
         return _state(name, lambda: _call(module, function, *([] if framework == "torch" else [framework])))
+    source = f"{name.removeprefix('tenure_')}.cpp"
+    if compiler.is_built(name, source, version if framework == "torch" else ""):
+        return {"state": "built", "why": f"loaded when {framework} is in use; --build loads it now"}
     return {"state": "not tried", "why": "built when first needed; --build does it now"}
 
 
@@ -154,7 +163,9 @@ def _told(found: dict[str, Any]) -> Iterator[str]:
     yield ""
     for language, path in found["compilers"].items():
         yield _row(f"{language} compiler", path or "none")
-    yield _row("cache", found["cache"] or "none: no native part is in use")
+    yield _row("cache", found["cache"] or "none")
+    for why in found["cache_not_used"]:
+        yield _row("", why)
     yield "native parts"
     for name, part in found["native"].items():
         yield f"  {name:<26} {part['state']}" + (f": {part['why']}" if part["why"] else "")

@@ -59,6 +59,11 @@ def cuda_core() -> Any:
     return _load("tenure_torch_cuda_recorder", "torch_cuda_recorder.cpp", includes, ["-lc10_cuda"])
 
 
+def quiet_core() -> Any:
+    """The native part that keeps operations without data from observers, or None."""
+    return _load("tenure_torch_quiet", "torch_quiet.cpp", [], ["-ltorch_cpu"])
+
+
 def _load(name: str, file: str, includes: list[str], flags: list[str]) -> Any:
     root = torch.__path__[0]
     return native.load(
@@ -93,7 +98,7 @@ class Quiet:
     """Keeps torch from telling observers of plumbing, except while torch.profiler is one of them."""
 
     def __init__(self, recorder: Any) -> None:
-        self._core = _load("tenure_torch_quiet", "torch_quiet.cpp", [], ["-ltorch_cpu"])
+        self._core = quiet_core()
         self._recorder = recorder
         self._hooks: tuple[Any, Any] | None = None
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 import tempfile
 import zlib
 from pathlib import Path
 from types import ModuleType
 
+from tenure import cache
 from tenure.errors import TraceError
 from tenure.trace.foreign import cuda_snapshot, jax_profile
 
@@ -24,6 +26,7 @@ READERS: tuple[ModuleType, ...] = (
 )
 _GZIP = b"\x1f\x8b"
 _LARGEST = 1 << 34  # bytes, unpacked
+_MADE = re.compile(r"[0-9a-f]{24}")
 _KEPT = 32  # traces in the cache
 
 
@@ -64,37 +67,33 @@ def _made(reader: ModuleType, data: bytes, path: Path) -> Path:
     recipe = "".join(file.read_text(encoding="utf-8") for file in sorted(Path(__file__).parent.glob("*.py")))
     stamp = hashlib.sha256(data)
     stamp.update(f"{moment}{recipe}".encode())
-    cache = _cache()
-    folder = cache / stamp.hexdigest()[:24]
+    try:
+        kept = cache.folder("foreign")
+    except OSError as error:
+        raise TraceError(
+            f"{path} cannot be made into a trace: {error}; name another folder in TENURE_CACHE_DIR"
+        ) from error
+    folder = kept / stamp.hexdigest()[:24]
     if (folder / "meta.json").exists():
         with contextlib.suppress(OSError):
             os.utime(folder)
         return folder
-    scratch = Path(tempfile.mkdtemp(prefix="new-", dir=cache))
+    scratch = Path(tempfile.mkdtemp(prefix="new-", dir=kept))
     try:
         reader.make(data, path, scratch, moment)
         with contextlib.suppress(OSError):  # another process may have made it meanwhile
             scratch.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    _forget(cache)
+    _forget(kept)
     return folder
 
 
-def _cache() -> Path:
-    """Where such traces are kept."""
-    base = os.environ.get("TENURE_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "tenure" / "foreign"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        return Path(tempfile.mkdtemp(prefix="tenure-"))
-    return folder
-
-
-def _forget(cache: Path) -> None:
+def _forget(kept: Path) -> None:
     """Only so many are kept, those that were opened last."""
     with contextlib.suppress(OSError):
-        known = sorted((one for one in cache.iterdir() if one.is_dir()), key=lambda one: -one.stat().st_mtime)
+        known = sorted(
+            (one for one in kept.iterdir() if _MADE.fullmatch(one.name)), key=lambda one: -one.stat().st_mtime
+        )
         for old in known[_KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
