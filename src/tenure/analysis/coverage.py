@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from tenure.analysis.scan import Scan, Source
@@ -44,8 +44,10 @@ def not_judged(trace: Recorded, scan: Scan) -> tuple[NotJudged, ...]:
         names, frameworks = _words(source, "name"), _words(source, "framework")
         allocated = any(most for most, _, _ in scan.peaks(at if len(scan.sources) > 1 else -1))
         why = _unchecked(trace, process, known.get(process.pid), len(scan.steps[at])) if allocated else ""
-        for one in _of_process(process, names, frameworks, why):
-            found.setdefault((one.what, one.why, one.partly), []).append(process.number)
+        limits = list(_of_process(process, names, frameworks, why))
+        blind = {one.what for one in limits if not one.partly}
+        for one in limits:
+            found.setdefault((one.what, one.why, one.partly and one.what not in blind), []).append(process.number)
     return tuple(NotJudged(*cause, tuple(processes)) for cause, processes in found.items())
 
 
@@ -58,18 +60,30 @@ def extent(found: Iterable[NotJudged], what: str, processes: Collection[int]) ->
 
 def lines(found: Iterable[NotJudged], count: int) -> list[str]:
     """Return this as text, a line per cause; `count` is how many processes the trace has."""
-    causes: dict[NotJudged, list[str]] = {}
+    causes: dict[tuple[str, tuple[int, ...]], list[NotJudged]] = {}
     for one in found:
-        causes.setdefault(replace(one, what=""), []).append(one.what)
-    return [_line(cause, results, count) for cause, results in causes.items()]
+        causes.setdefault((one.why, one.processes), []).append(one)
+    return [f"{_results(about)}: {why}{_some(processes, count)}" for (why, processes), about in causes.items()]
 
 
-def _line(cause: NotJudged, results: Sequence[str], count: int) -> str:
-    what = " and ".join((", ".join(results[:-1]), results[-1]) if len(results) > 1 else results)
-    some = cause.processes if len(cause.processes) < count else ()
-    more = f" and {len(some) - _NAMED:,} more" if len(some) > _NAMED else ""
-    of = f" ({'process' if len(some) == 1 else 'processes'} {', '.join(map(str, some[:_NAMED]))}{more})" if some else ""
-    return f"{what} {'judged in part' if cause.partly else 'not judged'}: {cause.why}{of}"
+def of_leaks(trace: Recorded, scan: Scan) -> list[str]:
+    """Return why leaks were not judged, as text: what a view says that reports findings alone."""
+    return lines([one for one in not_judged(trace, scan) if one.what == "leaks"], len(trace.processes))
+
+
+def _results(about: Sequence[NotJudged]) -> str:
+    """Such as "leaks not judged, peak judged in part"."""
+    parts = [[one.what for one in about if one.partly == partly] for partly in (False, True)]
+    said = zip(parts, ("not judged", "judged in part"), strict=True)
+    return ", ".join(f"{' and '.join(results)} {how}" for results, how in said if results)
+
+
+def _some(processes: Sequence[int], count: int) -> str:
+    """Which processes these are; nothing if they are all."""
+    if len(processes) == count:
+        return ""
+    more = f" and {len(processes) - _NAMED:,} more" if len(processes) > _NAMED else ""
+    return f" ({'process' if len(processes) == 1 else 'processes'} {', '.join(map(str, processes[:_NAMED]))}{more})"
 
 
 def _checks(trace: Recorded) -> dict[int, Checks]:

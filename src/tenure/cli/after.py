@@ -54,8 +54,7 @@ def look(folder: Path) -> tuple[list[Finding], Sequence[str]]:
     """
     try:
         trace = traces.load(folder)
-        limits = coverage.not_judged(trace, trace.scanned)
-        return trace.findings(), coverage.lines([one for one in limits if one.what == "leaks"], len(trace.processes))
+        return trace.findings(), coverage.of_leaks(trace, trace.scanned)
     except TraceError as error:
         return told.heard(folder), [f"leaks not judged: {error}"] if any(folder.glob("*.arrows")) else ()
 

@@ -50,11 +50,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _findings(place: Path) -> Sequence[Finding]:
-    """What is wrong with a run that is over."""
+def _findings(place: Path) -> tuple[Sequence[Finding], Sequence[str]]:
+    """The findings of a run that is over, and why leaks were not judged."""
+    from tenure.analysis import coverage
     from tenure.traces import load
 
-    return load(place).faults()
+    trace = load(place)
+    return trace.faults(), coverage.of_leaks(trace, trace.scanned)
 
 
 def _once(session: object, rank: int | None) -> int:

@@ -47,7 +47,7 @@ class Top(App[None]):
     #bytes { height: 1; margin-top: 1; text-style: bold; color: $text-accent; }
     #curve { height: 7; color: $text-primary; }
     #processes { height: auto; max-height: 2; display: none; }
-    #trouble { height: auto; max-height: 3; color: $text-error; display: none; }
+    #trouble { height: auto; max-height: 3; color: $text-error; display: none; text-wrap: nowrap; text-overflow: ellipsis; }
     #lines { height: 1fr; min-height: 5; margin-top: 1; scrollbar-size-horizontal: 0; }
     #notes { height: auto; max-height: 40%; border-top: solid $primary; display: none; }
     #filter { display: none; border: none; height: 1; }
@@ -153,6 +153,7 @@ class Top(App[None]):
         for name, text in told.items():
             base.query_one(f"#{name}", Static).update(text)
         base.query_one("#trouble").display = bool(picture.troubles)
+        base.query_one("#bytes").styles.margin = (0 if picture.troubles else 1, 0, 0, 0)  # small screens have few lines
         self._show_processes(picture)
         self._show_lines(picture)
         self._show_notes(picture.notes)

@@ -21,7 +21,7 @@ def render(picture: Picture, *, blocks: bool = True) -> str:
 def _lines(picture: Picture, *, blocks: bool) -> Iterator[str]:
     yield picture.title
     yield "; ".join(part for part in (picture.subject, picture.status, chart.facts(picture.step, picture.rate)) if part)
-    yield from (f"trouble: {text}" for text in picture.troubles)
+    yield from (f"note: {text}" for text in picture.troubles)
     if picture.device:
         yield headline(picture)
         if picture.others:

@@ -18,13 +18,14 @@ from tenure.views.live.told import Told
 _TOGETHER = 5.0  # seconds between ends of one run
 _FLUSHED = 300_000  # µs after which what happened is on disk
 
-Judge = Callable[[Path], Sequence[Finding]]
+Judge = Callable[[Path], tuple[Sequence[Finding], Sequence[str]]]
 
 
 class Session:
     """One trace that is looked at. `turn` and `picture` may be called by different threads.
 
-    `judge` tells the findings of a trace when it is complete; while it is not, there are suspects.
+    `judge` tells the findings of a trace when it is complete, and what was not judged of it; while it is not complete,
+    there are suspects.
     """
 
     def __init__(self, place: Path, judge: Judge, rank: int | None = None) -> None:
@@ -42,7 +43,7 @@ class Session:
         self._readings: dict[int, Reading] = {}
         self._told = Told(self._following.folder)
         self._verdict: tuple[Finding, ...] | None = None
-        self._trouble = ""
+        self._limits: tuple[str, ...] = ()
         self._ended: dict[int, float] = {}  # when it was seen
 
     def close(self) -> None:
@@ -107,12 +108,11 @@ class Session:
     def _conclude(self) -> None:
         """The run is over: from now on there are findings, not suspects."""
         try:
-            found = tuple(self._judge(self.place))
+            found, limits = self._judge(self.place)
         except TenureError as error:
-            found = ()
-            self._trouble = str(error)
+            found, limits = (), [str(error)]
         with self._lock:
-            self._verdict = found
+            self._verdict, self._limits = tuple(found), tuple(limits)
 
     def picture(self, wish: Wish) -> Picture:
         """How it stands."""
@@ -185,4 +185,4 @@ class Session:
         return Process(one.number, standing.name(one), one.state, live.nbytes, live.step)
 
     def _troubles(self) -> list[str]:
-        return [text for text in (self._trouble, *(one.note for one in self._following.followed)) if text]
+        return [text for text in (*self._limits, *(one.note for one in self._following.followed)) if text]
