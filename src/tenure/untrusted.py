@@ -18,11 +18,11 @@ def content(path: str | os.PathLike[str], most: int) -> bytes:
 
     A pipe would block until something is written to it, and some devices never end.
     """
-    _regular(os.stat(path))  # noqa: PTH116 - before it is opened, for to open a device may already do something
+    regular(path)
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
         known = os.fstat(handle)
-        _regular(known)
+        _is_regular(known)
         # One of the kernel's own files says that it has 0 bytes.
         found = b"" if known.st_size > most else file.read(most + 1)
         if max(len(found), known.st_size) > most:
@@ -31,7 +31,12 @@ def content(path: str | os.PathLike[str], most: int) -> bytes:
     return found
 
 
-def _regular(known: os.stat_result) -> None:
+def regular(path: str | os.PathLike[str]) -> None:
+    """Raises OSError for what is no regular file. To open a pipe may block, and to open a device may do something."""
+    _is_regular(os.stat(path))  # noqa: PTH116
+
+
+def _is_regular(known: os.stat_result) -> None:
     if stat.S_ISDIR(known.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(known.st_mode):

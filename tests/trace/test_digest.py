@@ -1,6 +1,8 @@
 """What the analyses begin with, made while the trace is written: the same as the events say, or not believed."""
 
+import json
 import random
+import shutil
 import sys
 import zlib
 from pathlib import Path
@@ -118,3 +120,17 @@ def test_damage_is_not_believed_and_never_fails(trace, monkeypatch):
     for state in unpacked[:200]:
         engine.sites(state), engine.growth(state), engine.alive(state, 0), engine.longs(state), engine.peaks(state, -1)
     assert zlib.crc32(path.read_bytes()) == zlib.crc32(whole)
+
+
+@pytest.mark.parametrize("batch", [-1, -(1 << 40), 1 << 40])
+def test_one_that_begins_at_a_batch_that_is_not_there_is_not_believed(trace, tmp_path, batch):
+    shutil.copytree(trace, tmp_path / "run")
+    (path,) = (tmp_path / "run").glob("*.digest")
+    head, _, rest = path.read_bytes().partition(b"\n")
+    about = json.loads(head)
+    about["kept"][0][0] = batch
+    path.write_bytes(json.dumps(about).encode() + b"\n" + rest)
+    found = load(tmp_path / "run")
+    assert digest.read(found.streams[0]) is None
+    first, last, *_ = found.scanned.facts
+    assert len(found.scanned.alive((first + last) // 2)) == len(load(trace).scanned.alive((first + last) // 2))

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tenure import native
+from tenure import native, untrusted
 from tenure.trace.events import KINDS
 from tenure.trace.streams import Stream
 
@@ -32,7 +32,7 @@ _HEAVY = 24 << 20  # bytes in the process that records: what needs more is read 
 _LOOK = 64  # batches
 _TOGETHER = 8
 _FEW = 2_000_000  # events, which are read as quickly
-_LARGEST = 1 << 28  # bytes of a digest
+_LARGEST = 1 << 26  # bytes of a digest, unpacked
 _FORMAT = "tenure digest 1"
 
 
@@ -176,9 +176,8 @@ def read(stream: Stream) -> Saved | None:
     if core is None or not stream.process.complete:
         return None
     try:
-        with path.with_suffix(".digest").open("rb") as file:
-            about = json.loads(file.readline(1 << 16))
-            small = file.read(_LARGEST)
+        head, _, small = untrusted.content(path.with_suffix(".digest"), _LARGEST).partition(b"\n")
+        about = untrusted.parsed(head)
         size, sum_ = path.with_suffix(".sums").read_bytes().split(b"\n")[-2].split()
         same = (about["format"], about["size"], f"{about['sum']:08x}", about["rows"], about["batches"]) == (
             _FORMAT,
@@ -197,7 +196,7 @@ def read(stream: Stream) -> Saved | None:
         parts = [bytes(whole[end - length : end]) for length, end in zip(lengths, ends, strict=True)]
         latest = array("q", parts[1])
         kept = [(int(batch), int(time), lives) for (batch, time), lives in zip(about["kept"], parts[2:], strict=True)]
-        if len(latest) != stream.batches:
+        if len(latest) != stream.batches or not all(0 <= batch <= stream.batches for batch, _, _ in kept):
             return None
         return Saved(core.unpack(parts[0]), latest, kept)
     except (

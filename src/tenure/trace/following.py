@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from tenure import untrusted
 from tenure.errors import TraceError
 from tenure.trace import reader, running
 from tenure.trace.tail import Tail
@@ -122,7 +122,7 @@ class Following:
     def _is_awaited(self) -> bool:
         """Whether the process that made the folder is still there, and may begin to record."""
         try:
-            pid = json.loads((self.folder / "meta.json").read_bytes())["pid"]
+            pid = untrusted.document(self.folder / "meta.json", _LARGEST)["pid"]
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return isinstance(pid, int) and running.exists(pid)
@@ -146,8 +146,8 @@ class Lines:
                 continue
             for line in fresh:
                 try:
-                    value = json.loads(line)
-                except (ValueError, RecursionError):
+                    value = untrusted.parsed(line)
+                except ValueError:
                     continue
                 if isinstance(value, dict):
                     found.append((_pid(path), value))

@@ -16,8 +16,13 @@ _MARK = b"\xff\xff\xff\xff"
 _END = _MARK + bytes(4)
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
 _LARGEST_HEADER = 1 << 24
-# Batches are written several times a second: none comes near this.
-_LARGEST_BODY = 1 << 30
+# Of a message, packed or not. The writer's batches are a tenth of it at most.
+_LARGEST_BODY = 1 << 27
+_LARGEST_WORDS = 1 << 27  # of all messages of words together, which are in memory at once
+# What was recorded packs to a third or so. LZ4 goes to 1/255, so a small file could claim to be a very large trace.
+_MOST_PACKED = 100
+_SMALL = 1 << 20  # bytes, of which it does not matter
+_LEAST_ROW = 4  # bytes: a word has an offset, a row of a batch more
 _LENGTH = struct.Struct("<q").unpack_from
 
 
@@ -42,14 +47,16 @@ class Walk:
     places: array[int] = field(default_factory=lambda: array("q"), repr=False)
     words: array[int] = field(default_factory=lambda: array("q"), repr=False)
     head: int = 0  # where the schema ends
+    # What each batch takes in memory.
+    sizes: array[int] = field(default_factory=lambda: array("q"), repr=False)
 
 
 def walk(file: BinaryIO, limit: int) -> Walk:
     """Look at the messages in the first `limit` bytes; a last one that is not whole is left out."""
-    end = batches = rows = head = 0
+    end = batches = rows = head = vocabulary = 0
     closed = False
-    places, words = array("q"), array("q")
-    for at, kind, length in _messages(file, limit):
+    places, words, sizes = array("q"), array("q"), array("q")
+    for at, kind, length, size in _messages(file, limit):
         if (at == 0) != (kind == _SCHEMA):
             raise Broken(at, "the stream does not begin with its schema" if at == 0 else "a second schema")
         closed = kind == 0
@@ -58,15 +65,21 @@ def walk(file: BinaryIO, limit: int) -> Walk:
         head = file.tell() if kind == _SCHEMA else head
         if kind == _BATCH:
             places.extend((at, file.tell()))
+            sizes.append(size)
         elif kind == _DICTIONARY:
+            vocabulary += size
+            if vocabulary > _LARGEST_WORDS:
+                raise Broken(at, f"words that claim to unpack to {vocabulary:,} bytes")
             words.extend((at, file.tell(), length))
         if kind != _DICTIONARY:  # the words of a batch are of use only with it
             end = file.tell()
-    return Walk(end, batches, rows, closed, limit - end, places, words, head)
+    return Walk(end, batches, rows, closed, limit - end, places, words, head, sizes)
 
 
-def _messages(file: BinaryIO, limit: int) -> Iterator[tuple[int, int, int]]:
-    """Where each whole message begins, its kind (0 for the end of the stream) and its rows; the file stands behind it.
+def _messages(file: BinaryIO, limit: int) -> Iterator[tuple[int, int, int, int]]:
+    """Where each whole message begins, its kind (0: the end of the stream), its rows, and its size in memory.
+
+    The file stands behind it.
 
     Of words it is told instead whether they add to those before.
     """
@@ -77,7 +90,7 @@ def _messages(file: BinaryIO, limit: int) -> Iterator[tuple[int, int, int]]:
         if not lead.startswith(_MARK):
             raise Broken(at, "no Arrow message begins here")
         if lead == _END:
-            yield at, 0, 0
+            yield at, 0, 0, 0
             return
         size = int.from_bytes(lead[4:], "little", signed=True)
         if not 0 < size <= _LARGEST_HEADER:
@@ -93,10 +106,10 @@ def _messages(file: BinaryIO, limit: int) -> Iterator[tuple[int, int, int]]:
             raise Broken(at, f"a message of {header.body:,} bytes")
         if body + header.body > limit:
             return
-        _check(file.read(header.body), header, at)
+        unpacked = _check(file.read(header.body), header, at)
         at = body + header.body
         file.seek(at)
-        yield body - 8 - size, header.kind, header.delta if header.kind == _DICTIONARY else header.rows
+        yield body - 8 - size, header.kind, header.delta if header.kind == _DICTIONARY else header.rows, unpacked
 
 
 class _Header:
@@ -151,8 +164,8 @@ class _Header:
         return list(zip(flat[::2], flat[1::2], strict=True))
 
 
-def _check(body: bytes, header: _Header, at: int) -> None:
-    """Every buffer must lie in its message, and must not claim to unpack to more than a batch can be."""
+def _check(body: bytes, header: _Header, at: int) -> int:
+    """Every buffer must lie in its message, and must not claim to unpack to more than a batch can be; what they take."""
     total = 0
     for offset, length in header.buffers:
         if not (0 <= offset <= header.body and 0 <= length <= header.body - offset):
@@ -162,5 +175,9 @@ def _check(body: bytes, header: _Header, at: int) -> None:
             total += max(length, unpacked)
         else:
             total += length
-    if total > _LARGEST_BODY or not 0 <= header.rows <= _LARGEST_BODY:
-        raise Broken(at, f"a batch that claims {header.rows:,} rows and to unpack to {total:,} bytes")
+    claims = f"a batch that claims {header.rows:,} rows and to unpack to {total:,} bytes"
+    if total > _LARGEST_BODY or not 0 <= header.rows * _LEAST_ROW <= total:
+        raise Broken(at, claims)
+    if header.kind == _BATCH and total > max(_SMALL, _MOST_PACKED * header.body):
+        raise Broken(at, f"{claims}, {total // max(1, header.body):,} times its size")
+    return total

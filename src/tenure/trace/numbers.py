@@ -17,6 +17,8 @@ from tenure.trace.events import WORDS
 from tenure.trace.streams import Stream, damaged
 
 _THREADS = 2
+_TOGETHER = 1 << 25  # bytes of batches in one chunk
+_WAITING = 3 * _TOGETHER  # bytes of chunks that are read ahead
 
 # The words of a column: from which batch on they count, and the words. Our own writer only ever adds words, and has one.
 Words = list[tuple[int, Any]]
@@ -42,14 +44,27 @@ class Numbers:
 
         They are read in two threads, so many chunks ahead. Columns that the stream does not have are left out.
         """
-        wanted = range(len(self)) if batches is None else batches
-        groups = [wanted[at : at + width] for at in range(0, len(wanted), width)]
+        groups = self._groups(range(len(self)) if batches is None else batches, width)
         pool = _pool()
-        waiting: list[Future[list[tuple[int, Any]]]] = []
+        waiting: list[tuple[int, Future[list[tuple[int, Any]]]]] = []
         for at in range(len(groups)):
             while len(waiting) < ahead and at + len(waiting) < len(groups):
-                waiting.append(pool.submit(self._read, tuple(columns), groups[at + len(waiting)]))
-            yield waiting.pop(0).result()
+                size, group = groups[at + len(waiting)]
+                if waiting and size + sum(size for size, _ in waiting) > _WAITING:
+                    break
+                waiting.append((size, pool.submit(self._read, tuple(columns), group)))
+            yield waiting.pop(0)[1].result()
+
+    def _groups(self, batches: Sequence[int], width: int) -> list[tuple[int, list[int]]]:
+        """The batches that are read at a time, and what they take in memory."""
+        groups: list[tuple[int, list[int]]] = []
+        for batch in batches:
+            size = self.stream.seen.sizes[batch]
+            if groups and len(groups[-1][1]) < width and groups[-1][0] + size <= _TOGETHER:
+                groups[-1] = groups[-1][0] + size, [*groups[-1][1], batch]
+            else:
+                groups.append((size, [batch]))
+        return groups
 
     def _read(self, columns: Sequence[str], batches: Sequence[int]) -> list[tuple[int, Any]]:
         import pyarrow as pa

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tenure import untrusted
 from tenure.errors import TraceError
 from tenure.trace.database import CHOSEN, Database, reader
 from tenure.trace.streams import Process, Stream, check_version, open_stream, read_schema
@@ -49,7 +50,7 @@ def load(path: str | PathLike[str]) -> Recorded:
         raise TraceError(f"{place} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     notes: list[str] = []
     meta = _meta((home if home.is_dir() else home.parent) / "meta.json", notes)
-    notes += map(str, meta.get("notes", ()))
+    notes += map(str, meta.get("notes") or ())
     streams = [stream for file in files if (stream := open_stream(file, notes)) is not None]
     if not streams:
         raise TraceError(f"{place} holds no events: its process ended before it could write any; record anew")
@@ -84,21 +85,21 @@ def files_of(place: Path) -> list[Path]:
 
 def _meta(path: Path, notes: list[str]) -> dict[str, Any]:
     """The description of the run; a trace can be read without it, but not if it says what we do not understand."""
-    if not path.exists():
+    try:
+        found = untrusted.document(path, _LARGEST_META)
+    except FileNotFoundError:
         notes.append("meta.json is missing: the trace is read without it")
         return {}
-    try:
-        if path.stat().st_size > _LARGEST_META:
-            raise TraceError(f"{path} is damaged: {path.stat().st_size:,} bytes; remove it to read the trace without")
-        found = json.loads(path.read_bytes())
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        why = f"{error} " if isinstance(error, json.JSONDecodeError) else "it "
+    except ValueError as error:
+        why = f"{error} " if isinstance(error, json.JSONDecodeError) else f"({error}) it "
         raise TraceError(f"{path} is damaged: {why}is no JSON; remove it to read the trace without") from error
     if not isinstance(found, dict) or found.get("format") != "tenure trace":
         raise TraceError(f"{path} is not of a trace: it does not say so; name the folder of a trace, or remove it")
     check_version(path, found.get("version"))
+    if not isinstance(found.get("notes") or [], list):
+        raise TraceError(f"{path} is damaged: its notes are no list; remove it to read the trace without")
     return found
 
 

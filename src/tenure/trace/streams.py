@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from tenure import untrusted
 from tenure.errors import TraceError
 from tenure.trace import messages
 from tenure.trace.events import COLUMNS, VERSION, schema
@@ -128,6 +129,7 @@ def _apart(sites: Any) -> dict[str, Any]:
 def open_stream(path: Path, notes: list[str]) -> Stream | None:
     """The stream in this file, as far as it is whole; None if its process wrote nothing. What is odd goes to `notes`."""
     try:
+        untrusted.regular(path)
         with path.open("rb", buffering=0) as file:
             return _opened(path, file, notes)
     except OSError as error:
@@ -137,6 +139,8 @@ def open_stream(path: Path, notes: list[str]) -> Stream | None:
 def _opened(path: Path, file: BinaryIO, notes: list[str]) -> Stream | None:
     size = path.stat().st_size
     sums = path.with_suffix(".sums")
+    if sums.exists():
+        untrusted.regular(sums)
     summed = sums.exists() and (sums.stat().st_size > 0 or size == 0)
     lines = _summed(path, size, sums) if summed else []
     proven = (lines[-1][0] if lines else 0) if summed else size

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tenure import untrusted
 from tenure.descriptors import ReadFile
 from tenure.errors import TraceError
 from tenure.trace import messages
@@ -30,6 +31,7 @@ class Tail:
         self.process: Process | None = None
         self.behind = 0
         self._columns = columns
+        untrusted.regular(path)
         self._file = ReadFile(path)
         self.inode = path.stat().st_ino
         self._sums: ReadFile | None = None

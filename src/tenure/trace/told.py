@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tenure import descriptors
+from tenure import descriptors, untrusted
 from tenure.findings import Finding
 
 # One kind is one file a process: `<kind>-<pid>.jsonl`.
@@ -41,11 +41,13 @@ def write(folder: Path, what: str, value: dict[str, Any]) -> None:
 def read(folder: Path, what: str) -> Iterator[dict[str, Any]]:
     """The lines of all processes. One that is damaged or unfinished is passed over."""
     for path in sorted(folder.glob(f"{what}-*.jsonl")):
-        if path.stat().st_size > _LARGEST:
+        try:
+            lines = untrusted.content(path, _LARGEST).split(b"\n")
+        except OSError:
             continue
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        for line in lines:
             try:
-                value = json.loads(line)
+                value = untrusted.parsed(line.decode(errors="replace"))
             except ValueError:
                 continue
             if isinstance(value, dict):

@@ -13,6 +13,7 @@ from tenure.trace.digest import Digest
 from tenure.trace.events import schema
 
 _BUFFER = 1 << 20
+_MOST_ROWS = 1 << 17  # of a batch, which a reader holds in memory; a multiple of 8, for the bits of the columns
 
 
 class Stream:
@@ -37,9 +38,11 @@ class Stream:
 
     def write(self, batch: Any) -> None:
         """Append a batch; raises OSError if the disk will not take it."""
-        self._writer.write_batch(batch)
-        self._seal()
-        self._digest.add(batch)
+        for start in range(0, batch.num_rows, _MOST_ROWS) or (0,):
+            part = batch.slice(start, _MOST_ROWS)
+            self._writer.write_batch(part)
+            self._seal()
+            self._digest.add(part)
 
     def _seal(self) -> None:
         self._out.flush()

@@ -12,6 +12,7 @@ import re
 import shutil
 import tempfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -27,6 +28,11 @@ READERS: tuple[ModuleType, ...] = (
 _GZIP = b"\x1f\x8b"
 _LARGEST = 1 << 34  # bytes, unpacked
 _MADE = re.compile(r"[0-9a-f]{24}")
+# Such files pack to a tenth. gzip goes to 1/1032, so a small file could claim to be a very large one.
+_MOST_PACKED = 100
+_SMALL = 1 << 20  # bytes, of which it does not matter
+_AT_ONCE = 1 << 22  # bytes
+_HEAD = 1 << 16  # bytes of a packed file, of which the first eight come out
 _KEPT = 32  # traces in the cache
 
 
@@ -37,28 +43,37 @@ def trace_of(path: Path) -> Path | None:
     """
     with path.open("rb") as file:
         head = file.read(8)
-        data = b"" if not _may_be(head) else head + file.read()
-    if data.startswith(_GZIP):
-        data = _unpacked(data, path)
-    reader = next((one for one in READERS if one.is_mine(data)), None)
-    return None if reader is None else _made(reader, data, path)
+        packed = head.startswith(_GZIP)
+        if packed:
+            # Enough to see of which format it is: what is of none is not unpacked, whatever its size.
+            head = b"".join(_unpacked(head + file.read(_HEAD), path, whole=False))[:8]
+            file.seek(0)
+        reader = next((one for one in READERS if one.is_mine(head)), None)
+        if reader is None:
+            return None
+        data = b"".join(_unpacked(file.read(), path)) if packed else head + file.read()
+    return _made(reader, data, path)
 
 
-def _may_be(head: bytes) -> bool:
-    return head.startswith(_GZIP) or any(one.is_mine(head) for one in READERS)
-
-
-def _unpacked(data: bytes, path: Path) -> bytes:
-    """What gzip packed; not more than a snapshot could be, for a small file may unpack to any size."""
+def _unpacked(data: bytes, path: Path, *, whole: bool = True) -> Iterator[bytes]:
+    """What gzip packed, piece by piece; not more than a file of ours could be."""
     unpacker = zlib.decompressobj(wbits=31)
+    most = min(_LARGEST, max(_SMALL, _MOST_PACKED * len(data)))
+    size = 0
     try:
-        found = unpacker.decompress(data, _LARGEST)
+        while data and not unpacker.eof:
+            part = unpacker.decompress(data, _AT_ONCE if whole else 8)
+            yield part
+            if not whole:
+                return
+            size += len(part)
+            if size > most:
+                raise TraceError(f"{path} is not read: it unpacks to more than {most:,} bytes, which no such file does")
+            data = unpacker.unconsumed_tail
     except zlib.error as error:
         raise TraceError(f"{path} is damaged: gzip says {error}; copy it again") from None
     if not unpacker.eof:
-        why = "it is cut off" if len(found) < _LARGEST else f"it unpacks to more than {_LARGEST >> 30} GiB"
-        raise TraceError(f"{path} cannot be read: {why}; copy it again")
-    return found
+        raise TraceError(f"{path} cannot be read: it is cut off; copy it again")
 
 
 def _made(reader: ModuleType, data: bytes, path: Path) -> Path:

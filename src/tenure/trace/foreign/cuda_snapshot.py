@@ -33,7 +33,7 @@ def make(data: bytes, path: Path, folder: Path, moment: int) -> None:
     if not isinstance(told, dict) or not isinstance(told.get("segments"), list):
         raise TraceError(f"{path} is a pickle, but no CUDA snapshot: it has no 'segments'; name the folder of a trace")
     try:
-        _Snapshot(told, moment).write(folder)
+        _Snapshot(told, moment, len(data)).write(folder)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         why = f"{type(error).__name__}: {error}"[:120]
         raise TraceError(f"{path} is no CUDA snapshot that tenure understands ({why}); dump it anew") from error
@@ -51,10 +51,15 @@ class _Device:
 
 
 class _Snapshot:
-    def __init__(self, told: dict[str, Any], moment: int) -> None:
+    def __init__(self, told: dict[str, Any], moment: int, nbytes: int) -> None:
         self._stacks: dict[int, tuple[Any, str | None]] = {}
+        self._texts = frames.Stacks(nbytes)
         self._told = told
         traces = told.get("device_traces") or []
+        # A pickle can name the same list again and again, each time with two bytes.
+        lists = [*(segment["blocks"] for segment in told["segments"]), *traces]
+        if sum(map(len, lists)) > nbytes:
+            raise ValueError("its blocks and events are more than a file of its size can hold")
         active = _active(told["segments"])
         numbers = sorted({*active, *(at for at, entries in enumerate(traces) if entries)})
         self._devices = [
@@ -153,7 +158,7 @@ class _Snapshot:
             return None
         known = self._stacks.get(id(given))
         if known is None:
-            text = frames.told((str(one["filename"]), int(one["line"]), str(one["name"])) for one in given)
+            text = self._texts.told((str(one["filename"]), int(one["line"]), str(one["name"])) for one in given)
             known = self._stacks[id(given)] = given, text
         return known[1]
 

@@ -16,6 +16,8 @@ from tenure.trace.foreign.protobuf import fields, numbers, signed
 
 NAME = "a memory profile of JAX"
 _EACH = 1_000_000  # buffers that are told one by one
+_LARGEST = 1 << 25  # bytes; one of a large program has some hundred thousand
+_FIELDS = 1_000_000  # samples, places, functions and strings together
 # Of profile.proto: https://github.com/google/pprof/blob/main/proto/profile.proto
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRINGS, _TIME = 1, 2, 4, 5, 6, 9
 
@@ -44,8 +46,13 @@ def make(data: bytes, path: Path, folder: Path, moment: int) -> None:
 class _Profile:
     def __init__(self, data: memoryview, moment: int) -> None:
         found: dict[int, list[int | memoryview]] = {}
-        for number, value in fields(data):
+        if len(data) > _LARGEST:
+            raise ValueError(f"it has {len(data):,} bytes")
+        for count, (number, value) in enumerate(fields(data)):
+            if count >= _FIELDS:
+                raise ValueError(f"it has more than {_FIELDS:,} parts")
             found.setdefault(number, []).append(value)
+        self._texts = frames.Stacks(len(data))
         self._strings = [bytes(_message(value)).decode(errors="backslashreplace") for value in found.get(_STRINGS, [])]
         kinds = [self._strings[one.get(1, [0])[0]] for one in map(_numbers, found.get(_SAMPLE_TYPE, []))]
         if "space" not in kinds or "allocations" not in kinds:
@@ -87,7 +94,7 @@ class _Profile:
         each = sum(max(one.values[self._count], 0) for one in buffers) <= _EACH
         with Making(folder, "jax", {"uses": "unknown"}) as made:
             for sample in buffers:
-                stack = frames.told(frame for number in sample.locations for frame in self._locations[number])
+                stack = self._texts.told(frame for number in sample.locations for frame in self._locations[number])
                 for size in self._sizes(sample, each=each):
                     made.birth(self._moment, sample.labels.get("device", "unknown"), size, stack=stack, kind="unknown")
             made.mark(self._moment, "device memory profile")
