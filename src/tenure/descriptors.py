@@ -72,6 +72,7 @@ class ReadFile:
     """A file that is read again and again, also by a program that may close all descriptors meanwhile."""
 
     _handle = -1
+    _known: Identity | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
