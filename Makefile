@@ -6,7 +6,7 @@ STAMP := .venv/.ready
 export TF_CPP_MIN_LOG_LEVEL = 3
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help setup browser demo test soak lint bench docs clean
+.PHONY: help setup browser demo test soak faults lint bench docs clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -48,6 +48,9 @@ test: $(STAMP) browser ## Run the tests, with the native parts and without
 
 soak: $(STAMP) ## Run the long random programs (about an hour)
 	$(PYTEST) -m long --timeout 7200
+
+faults: $(STAMP) ## Make every call to the operating system fail, one run each (about an hour); writes benchmarks/failing_calls.md
+	$(BIN)/python tests/failing_calls/injecting.py --write benchmarks/failing_calls.md
 
 lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff check .

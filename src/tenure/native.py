@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _loaded: dict[str, ModuleType | None] = {}
 _reasons: dict[str, str] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()
+_building = ""  # the one that is being compiled or imported
 
 
 def load(
@@ -32,20 +33,44 @@ def load(
     `key` tells apart builds against different versions of what is included. `reason(name)` says why it is None. Who has
     no time for a compiler asks for what is `compiled`.
     """
+    global _building
     if os.environ.get("TENURE_NATIVE") == "0":
         _reasons[name] = "switched off by TENURE_NATIVE=0"
         return None
+    if name in _loaded:  # without the lock: another thread may be compiling, which takes a minute
+        return _loaded[name]
     with _lock:
-        if name not in _loaded:
+        if name in _loaded:
+            return _loaded[name]
+        if _building:  # a look for leaks has begun between two instructions of these: it goes without
+            return None
+        module: ModuleType | None
+        _building = name
+        try:
             from tenure import compiler  # it brings subprocess and more, which a second run never needs
 
             module, why = compiler.build(name, source, includes or [], flags or [], key, compiled=compiled)
-            if module is None and compiled:
-                return None
-            _loaded[name] = module
-            if module is None:
-                _reasons[name] = why
-        return _loaded[name]
+        except (OSError, ImportError) as error:  # the compiler's own module could not be read
+            module, why = None, str(error)
+        finally:
+            _building = ""
+        if module is None and compiled:
+            return None
+        _loaded[name] = module
+        if module is None:
+            _reasons[name] = why
+        return module
+
+
+def _forked() -> None:
+    """In a child made by fork, no thread is left that would let the lock go."""
+    global _lock, _building
+    _lock = threading.RLock()
+    _building = ""
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
 
 
 def decline(name: str, why: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
 from typing import TYPE_CHECKING
@@ -21,21 +22,17 @@ _LIBRARIES = (
 
 
 def _folders() -> tuple[str, ...]:
-    import sysconfig
-    from pathlib import Path
-
-    here = str(Path(__file__).parent)
-    paths = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib")}
-    found = {here + "/"}
-    for path in paths:
-        # The standard library's own modules, but not site-packages, which lies inside its folder.
-        found.update(str(file) for file in Path(path).glob("*.py"))
-        found.update(
-            f"{folder}/" for folder in Path(path).iterdir() if folder.is_dir() and "-packages" not in folder.name
-        )
-    for entry in sys.path:
-        found.update(f"{entry}/{name}/" for name in _LIBRARIES if entry and (Path(entry) / name).is_dir())
-    return (*sorted(found), "<frozen ", "<__array_function__ ", "<eval_with_key>")
+    """Worked out without a look at the disk, which may fail: a scope is entered, and a look for leaks made, all the same."""
+    here, library = os.path.dirname(__file__), os.path.dirname(os.__file__)  # noqa: PTH120 - pathlib costs milliseconds
+    platform = f"{sys.base_exec_prefix}/{sys.platlibdir}/python{sys.version_info.major}.{sys.version_info.minor}"
+    found = {f"{here}/", "<frozen ", "<__array_function__ ", "<eval_with_key>"}
+    # The standard library's own modules, but not site-packages, which lies inside its folder.
+    for folder in {library, platform}:
+        for name in ("test", *sys.stdlib_module_names):
+            found.update((f"{folder}/{name}.py", f"{folder}/{name}/"))
+    for entry in filter(None, sys.path):
+        found.update(f"{entry}/{name}/" for name in _LIBRARIES)
+    return tuple(sorted(found))
 
 
 @functools.cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-import threading
 from collections.abc import Callable
 from functools import cache
 from types import CodeType, FrameType
@@ -15,8 +15,8 @@ Chain = tuple[tuple[CodeType, int], ...]  # code and instruction, innermost firs
 
 _FIRST = 1 << 24  # the native part's numbers are below
 _numbers: dict[Chain, int] = {}
-_chains: list[Chain] = []
-_lock = threading.Lock()
+_chains: dict[int, Chain] = {}
+_next = itertools.count(_FIRST)
 _built: Any = None  # the native part, once it has been in use
 _left = 0  # stacks to take until `_call` is called
 _call: Callable[[], None] | None = None
@@ -47,10 +47,10 @@ def capture() -> int:
     _count()
     number = _numbers.get(chain)
     if number is None:
-        with _lock:
-            number = _numbers.setdefault(chain, _FIRST + len(_chains))
-            if number == _FIRST + len(_chains):
-                _chains.append(chain)
+        # No lock: a look for leaks can begin between any two of these instructions, and take a stack itself.
+        fresh = next(_next)
+        _chains[fresh] = chain
+        number = _numbers.setdefault(chain, fresh)
     return number
 
 
@@ -97,7 +97,7 @@ def _pended() -> Any:
 def chain(number: int) -> Chain:
     """The code and instructions of a stack."""
     if number >= _FIRST:
-        return _chains[number - _FIRST]
+        return _chains[number]
     found: Chain = _built.chain(number) if number else ()
     return found
 

@@ -273,4 +273,4 @@ def test_without_the_variable_nothing_is_imported():
     import tenure
 
     (line,) = (Path(tenure.__file__).parents[1] / "tenure-autostart.pth").read_text().splitlines()
-    assert line.startswith('import os; os.environ.get("TENURE_TRACE") and ')
+    assert line.startswith('import os, sys; os.environ.get("TENURE_TRACE") and ')

@@ -46,6 +46,17 @@ def _at_exit(pid: int) -> None:
 
 
 def _tell(exc: BaseException | None) -> None:
+    """Explain what ended the program. Whatever fails here must not follow the user's traceback, nor replace it."""
+    if exc is None:
+        return
+    try:
+        _explain(exc)
+    except Exception as error:  # noqa: BLE001
+        if not _quiet:
+            console.say(f"cannot explain this exception: {error!r}")
+
+
+def _explain(exc: BaseException) -> None:
     from tenure.trace.told import tell
 
     # Where the traceback went is the script's; the explanation goes to the standard error that the run began with.

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -40,6 +41,19 @@ def forget(call: Call) -> None:
                 del _waiting[name]
         if not _waiting and _finder in sys.meta_path:
             sys.meta_path.remove(_finder)
+
+
+def look_again() -> None:
+    """Have Python list the folders of its path again when it next imports.
+
+    A folder that could not be listed (too many open files, a disk that answers late) counts as empty from then on. If
+    that was in an import of tenure's, the program's own imports are not to suffer from it.
+    """
+    for finder in list(sys.path_importer_cache.values()):
+        forget_listing = getattr(finder, "invalidate_caches", None)
+        if forget_listing is not None:
+            with suppress(Exception):  # others than Python's own finders may do anything
+                forget_listing()
 
 
 class _Finder:

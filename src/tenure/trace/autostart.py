@@ -94,6 +94,8 @@ def begin() -> None:
             _begin_here(how)
     except Exception as error:  # noqa: BLE001 - a program is not to fail because it is watched
         _say(how, f"no trace: {error}")
+    finally:
+        imports.look_again()
 
 
 def wake() -> None:
@@ -136,6 +138,8 @@ class _Guest:
             _stop_with_children_of_multiprocessing(recorder)
         except Exception as error:  # noqa: BLE001
             self._trouble(f"no trace: {error}")
+        finally:
+            imports.look_again()
 
     def _trouble(self, text: str) -> None:
         _say(self.how, text)

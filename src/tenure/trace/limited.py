@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from tenure.frameworks import imports
 from tenure.trace import autostart
 from tenure.trace.recorder import Recorder
 
@@ -48,3 +49,4 @@ class Careful(Limited):
         except Exception as error:  # noqa: BLE001 - the user's import goes on
             self._trouble(f"{name} is not recorded: {error}")
             self.trouble(f"{name} is not recorded: {error}")
+            imports.look_again()

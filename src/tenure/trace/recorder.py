@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import atexit
 import json
+import mmap
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tenure import console, frameworks
-from tenure.errors import TraceError
+from tenure.errors import TraceError, described
 from tenure.frameworks import imports
 from tenure.frameworks.base import Source
 from tenure.lifetime import regions
+from tenure.model import size
 from tenure.trace import folders, marks, writer
 from tenure.trace.events import VERSION, Dictionary
 from tenure.trace.rows import Rows
 
 _LEAST = 0.08  # seconds between two writes
+_ROOM = 512 << 20  # bytes that are mapped when Arrow is loaded, and some to work with
 _active: Recorder | None = None
 
 
@@ -52,6 +56,7 @@ class Recorder:
         global _active
         if _active is not None:
             raise TraceError(f"this process is being traced already, into {_active.folder}; end that trace first")
+        _check_room()
         import pyarrow  # noqa: F401  here, where an error about it reaches the user, and not in the first write
 
         if fresh:
@@ -84,10 +89,18 @@ class Recorder:
         if _active is not self or name in self._sources:
             return
         source = frameworks.recorder(name)
-        source.start(self._rows)
+        try:
+            source.start(self._rows)
+        except BaseException:
+            with suppress(Exception):  # what it had not reached cannot be undone
+                source.stop()
+            raise
         self._sources[name] = source
         for tell in self.on_watch:
-            tell(name, source)
+            try:
+                tell(name, source)
+            except Exception as error:  # noqa: BLE001 - the events are recorded all the same
+                self.trouble(f"looking for leaks: {described(error)}")
         version = getattr(sys.modules[name], "__version__", "")
         self._rows.note("mark", marks.recording(name, version, native=source.native))
 
@@ -235,6 +248,17 @@ class Recorder:
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
             util.register_after_fork(self, lambda own: util.Finalize(None, own.stop, exitpriority=-100))
+
+
+def _check_room() -> None:
+    """Raise where Arrow would find no room: it, and what it imports, then ends the process."""
+    try:
+        mmap.mmap(-1, _ROOM, flags=mmap.MAP_PRIVATE | getattr(mmap, "MAP_NORESERVE", 0), prot=0).close()
+    except OSError as error:
+        raise TraceError(
+            f"cannot record: Arrow needs {size(_ROOM)} of address space, and less is left ({error.strerror}); "
+            "raise the limit that `ulimit -v` shows"
+        ) from error
 
 
 def _about(offset: int) -> dict[str, str]:

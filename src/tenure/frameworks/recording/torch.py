@@ -144,6 +144,8 @@ class Native:
         self._sink = sink
         self._begin()
         self._stopped = False
+        self._steps: torch_steps.Steps | None = None
+        self._quiet = Quiet(self._core)
         self._core.start(stacks.core()._capture, torch._C.TensorBase)
         self._quiet = Quiet(self._core)
         self._quiet.start()
@@ -245,12 +247,15 @@ class Native:
         self._core.forked()
         self._cuda = None  # CUDA does not work in a child made by fork
         self._begin()
-        self._sink = self._steps.sink = sink
+        self._sink = sink
+        if self._steps is not None:
+            self._steps.sink = sink
 
     def stop(self) -> None:
         """Take the hooks out again."""
         self._stopped = True
-        self._steps.stop()
+        if self._steps is not None:
+            self._steps.stop()
         self._settle()
         if self._cuda is not None:
             self._cuda.stop()
