@@ -6,7 +6,7 @@ STAMP := .venv/.ready
 export TF_CPP_MIN_LOG_LEVEL = 3
 export JAX_PLATFORMS ?= cpu
 
-.PHONY: help setup browser demo test soak faults lint bench docs clean
+.PHONY: help setup browser demo test soak faults foreign lint bench docs clean
 
 help: ## Show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -51,6 +51,9 @@ soak: $(STAMP) ## Run the long random programs (about an hour)
 
 faults: $(STAMP) ## Make every call to the operating system fail, one run each (about an hour); writes benchmarks/failing_calls.md
 	$(BIN)/python tests/failing_calls/injecting.py --write benchmarks/failing_calls.md
+
+foreign: $(STAMP) ## Run other projects' test suites, plain and under tenure; writes benchmarks/foreign.md
+	$(BIN)/python tests/foreign/compare.py
 
 lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff check .

@@ -181,7 +181,9 @@ def _help(verb: str) -> str:
 
 
 def _benchmarks() -> Iterator[tuple[str, str]]:
-    rows = ["# What it costs\n\nMeasured by the scripts in `benchmarks/`, each beside the table that it wrote.\n"]
+    rows = [
+        "# What it costs\n\nMeasured by the scripts in `benchmarks/`, each beside the table that it wrote; `make foreign` writes its own.\n"
+    ]
     for path in sorted((ROOT / "benchmarks").glob("*.md")):
         text = path.read_text()
         rows.append(f"- [{text.partition(chr(10))[0].lstrip('# ')}]({path.name}): {path.stem.replace('_', ' ')}")

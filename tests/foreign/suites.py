@@ -1,0 +1,155 @@
+"""Which projects' suites are run, and what of them."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A source package of the index. `tests` are paths in it, `needs` what they import beside what tenure's need."""
+
+    name: str
+    version: str
+    sha256: str
+    tests: tuple[str, ...]
+    args: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    env: dict[str, str] = field(default_factory=dict)
+    path: tuple[str, ...] = ()  # folders of the source that are imported from
+    known: dict[str, dict[str, str]] = field(default_factory=dict)  # mode → end of a test's name → why it differs
+    run: str = ""  # of several runs of one package, which
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} ({self.run})" if self.run else self.name
+
+
+SUITES = (
+    Suite(
+        "einops",
+        "0.8.2",
+        "609da665570e5e265e27283aab09e7f279ade90c4f01bcfca111f3d3e13f2827",
+        ("einops/tests",),
+        env={"EINOPS_TEST_BACKENDS": "numpy,torch,jax,tensorflow"},
+        path=(".",),
+        needs=("parameterized",),
+    ),
+    Suite(
+        "opt_einsum",
+        "3.4.0",
+        "96ca72f1b886d148241348783498194c577fa30a8faac108586b14f1ba4473ac",
+        ("opt_einsum/tests",),
+        path=(".",),
+    ),
+    Suite(
+        "linear_operator",
+        "0.6.1",
+        "3fba49a8080d16f822a5d870f462279cd6afbcf4ed670f4511b38fad96f61831",
+        (
+            "test/functions",
+            "test/utils",
+            *(
+                f"test/operators/test_{name}_linear_operator.py"
+                for name in ("cat", "dense", "interpolated", "kronecker_product", "low_rank_root", "sum", "toeplitz")
+            ),
+        ),
+        path=(".",),
+        needs=("jaxtyping==0.3.11", "mpmath"),
+    ),
+    Suite(
+        "chex",
+        "0.1.92",
+        "fa8beff1124204ae466a6eb13cb91ae3c24322a1c7216946aee93d031e2f1996",
+        ("chex/_src",),
+        ("--override-ini=python_files=*_test.py",),
+        path=(".",),
+        needs=("toolz",),
+    ),
+    Suite(
+        "optax",
+        "0.2.8",
+        "5b225b35066fc3eebaa4d798f1b4173b4d57d1a480610908981f8343b50af0b0",
+        ("optax",),
+        ("--override-ini=python_files=*_test.py",),
+        path=(".",),
+        needs=("toolz",),
+    ),
+    Suite(
+        "safetensors",
+        "0.8.0",
+        "fabaf3e0f18a6618d9b36560682562157f77c2b71fcffc7b432be2baed9d753d",
+        ("bindings/python/tests",),
+        ("--ignore-glob=*flax*", "--ignore-glob=*mlx*", "--ignore-glob=*paddle*"),
+    ),
+    Suite(
+        "pytorch_optimizer",
+        "4.1.0",
+        "76c994e94c0b2d0802976c14804a9de09d7055cd3b05db56a86d3295eced435f",
+        ("tests",),
+        path=(".",),
+    ),
+    Suite(
+        "pytorch-ignite",
+        "0.5.5",
+        "2c14de75c939a3cc06d2e7de00b1e0a261917ef9bd874dac2e69d789dfa9cc64",
+        ("tests/ignite/metrics",),
+        path=(".",),
+        needs=("scikit-learn", "nltk", "rouge_score", "scikit-image", "matplotlib"),
+    ),
+    Suite(
+        "tensorly",
+        "0.10.0",
+        "56a2c55062b285f4c39c6dc603e4883e02d9d5d2c318fd36f5610967a4425e9c",
+        ("tensorly",),
+        path=(".",),
+        env={"TENSORLY_BACKEND": "pytorch"},
+    ),
+    Suite(
+        "autoray",
+        "0.11.0",
+        "ef9c23d8307f2e5030d10dd222d304401450157172a6fcc6f7456b6e82681bf4",
+        ("tests",),
+        path=(".",),
+    ),
+    Suite(
+        "rlax",
+        "0.1.9",
+        "72c01f519b401e684b2c4ac9fe9f2eed242a5a047e3572eb848a759141539736",
+        ("rlax",),
+        ("--override-ini=python_files=*_test.py",),
+        path=(".",),
+        needs=("toolz", "distrax", "dm-env"),
+    ),
+    Suite(
+        "zuko",
+        "1.6.0",
+        "edc516e51bbbf9d64e7663b617cf9293c6e1e6bbfcb39559bc383383e6663b04",
+        ("tests",),
+        path=(".",),
+    ),
+    Suite(
+        "nflows",
+        "0.14",
+        "6299844a62f9999fcdf2d95cb2d01c091a50136bd17826e303aba646b2d11b55",
+        ("tests",),
+        path=(".",),
+        needs=("UMNN", "torchtestcase"),
+    ),
+    Suite(
+        "quax",
+        "0.4.6",
+        "994f0a8ae909c33c729adca07921b78314b5fd9d71aa9b4f135e9e409a192bae",
+        ("tests",),
+        path=("src",),
+        needs=("equinox==0.13.8", "plum-dispatch"),
+    ),
+    Suite(
+        "keras",
+        "3.15.1",
+        "92ae7c1dd7f61041953dc2d42253181ee099086f0b58ae36fcf98147a6f08a29",
+        ("keras/src",),
+        ("--override-ini=python_files=*_test.py",),
+        path=(".",),
+        env={"KERAS_BACKEND": "torch"},
+        run="torch",
+    ),
+)
