@@ -11,6 +11,7 @@ import jax
 
 from tenure import errors, references, sites
 from tenure.frameworks import ended, host
+from tenure.frameworks import jax_owners as owners
 from tenure.frameworks.base import Buffer, Inner
 from tenure.model import Site, State, TensorInfo
 
@@ -118,12 +119,14 @@ class Jax:
         return ((Array, None),)
 
     def exempt(self, tensors: list[Any]) -> set[int]:
-        """Parts of other arrays, which JAX makes behind the scenes, and what a trace or the compilation cache keeps."""
+        """Parts of other arrays, made behind the scenes; what traces, the compilation cache and variables keep."""
         if isinstance(tensors[0], jax.core.Tracer):
             return set()
         if _is_tracing():
             return set(map(id, tensors))  # under grad or vmap any array may be a residual of the trace
-        return self._spared(tensors) | {id(array) for array in tensors if _born_in_trace(array)}
+        return (
+            self._spared(tensors) | {id(array) for array in tensors if _born_in_trace(array)} | owners.spared(tensors)
+        )
 
     def live(self) -> Iterator[Any]:
         """JAX's own lists."""
