@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from tenure.analysis.leaks import Leak
     from tenure.analysis.peak import Peak
     from tenure.analysis.scan import Scan
+
+_READ = ("holder", "escape")  # the places of findings that come from reading source, not from the recording
+_CHANGED = "(the file was changed since this was recorded)"
 
 
 def load(path: str | PathLike[str], *, cluster: bool = False) -> Trace:
@@ -138,11 +142,32 @@ class Trace(reader.Recorded):
 
     def findings(self) -> list[Finding]:
         """The faults that were found, the gravest first."""
-        return [*self.faults(), *self._advice()]
+        return [*self.faults(), *map(self._as_recorded, self._advice())]
 
     def faults(self) -> list[Finding]:
         """The findings without advice: what was told while the program ran, and what leaked."""
-        return [*(told.heard(self.path) if self.path.is_dir() else []), *self._leak_findings()]
+        seen = told.heard(self.path) if self.path.is_dir() else []
+        return [*map(self._without_edits, seen), *map(self._as_recorded, self._leak_findings())]
+
+    def _as_recorded(self, finding: Finding) -> Finding:
+        """Without what was read from source files that were changed since: their lines may be others now."""
+        places = [place for place in finding.places if place.role not in _READ or not self._changed(place.file)]
+        kept = [replace(place, text=_CHANGED) if self._changed(place.file) else place for place in places]
+        if not kept:
+            return self._without_edits(finding)
+        at = finding.at if finding.at is None or not self._changed(finding.at.file) else None
+        return self._without_edits(replace(finding, places=tuple(kept), at=at))
+
+    def _without_edits(self, finding: Finding) -> Finding:
+        fix = finding.fix
+        if fix is None or not any(self._changed(edit.file) for edit in fix.edits):
+            return finding
+        return replace(finding, fix=replace(fix, edits=()))
+
+    def _changed(self, file: str) -> bool:
+        from tenure.analysis.amounts import changed
+
+        return changed(file, self.scanned.facts[0])
 
     def _advice(self) -> list[Finding]:
         """What would lower the peak, what was not reused though it was donated, and what the peak is made of."""

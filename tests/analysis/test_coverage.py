@@ -75,7 +75,7 @@ def test_no_leak_is_said_where_leaks_were_looked_for(tmp_path):
         ("", "the trace contains no leak checks of this process"),
         (checked(count=3), "3 leak checks ran; a leak needs about 8 to show"),
         (checked(missed=900), "the main thread was busy in one call during 90% of the events"),
-        (checked(unstepped=True), "there is an optimizer, but no step of it was seen"),
+        (checked(unstepped=True), "there is an optimizer, but no step was seen"),
         (f"recorder.advance(900); recorder.advance()\n{checked()}", "2 steps ran; a leak needs about 16 to show"),
     ],
 )

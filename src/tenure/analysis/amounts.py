@@ -6,11 +6,13 @@ import linecache
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from tenure.model import Site, size
 
 UNKNOWN = "unknown"
+_FILES = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +106,28 @@ def named_by(words: Sequence[str] | None, key: Any) -> Any:
 def amounts(rows: Iterable[tuple[Any, int, int]]) -> tuple[Amount, ...]:
     """Rows of `by` as amounts."""
     return tuple(Amount(UNKNOWN if name is None else str(name), total, count) for name, total, count in rows)
+
+
+def is_unchanged(file: str, began: int) -> bool:
+    """Whether a file is as old as the trace: in one that was changed since, lines may have moved."""
+    try:
+        return Path(file).stat().st_mtime_ns // 1000 <= began
+    except (OSError, ValueError):
+        return False
+
+
+def changed(file: str, began: int) -> bool:
+    """Whether this is a file of Python that is there, and that was changed since the trace began."""
+    if not file.endswith((".py", ".pyw")) or "\0" in file:
+        return False
+    return Path(file).exists() and not is_unchanged(file, began)
+
+
+def changed_notes(sites: Iterable[str], began: int) -> list[str]:
+    """A note for each file of source that was changed since the trace began."""
+    files = sorted({file for site in sites if (file := apart(site)[0])})[:_FILES]
+    return [
+        f"{file} was changed since this was recorded: what is shown of it may be another line"
+        for file in files
+        if changed(file, began)
+    ]

@@ -119,10 +119,10 @@ def _unchecked(trace: Recorded, process: Process, seen: Checks | None, steps: in
         return f"the main thread was busy in one call during {seen.missed / seen.events:.0%} of the events"
     if 0 < steps < STEPS:
         return f"{steps} {'step' if steps == 1 else 'steps'} ran; a leak needs about {STEPS} to show"
-    if seen.unstepped:
-        return "there is an optimizer, but no step of it was seen; call tenure.step() after each step"
     if seen.count < CHECKS:
         return f"{seen.count} leak {'check' if seen.count == 1 else 'checks'} ran; a leak needs about {CHECKS} to show"
+    if seen.unstepped:
+        return "there is an optimizer, but no step was seen, and growth is searched from the third step on"
     return ""
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from tenure.analysis.amounts import apart, source
+from tenure.analysis.amounts import apart, is_unchanged, source
 from tenure.analysis.peak import alive_on, device_of, past_use, tells_uses
 from tenure.analysis.release import Release, release
 from tenure.analysis.relief import Life, Player, stretches
@@ -158,7 +157,7 @@ def _of_process(scan: Scan, source_: Source, device: int) -> list[Advice]:
     wanted = {
         one: lives
         for one, lives in held.items()
-        if sum(life.bytes for life in lives) >= floor and _is_as_it_was(one.file, scan.facts[0])
+        if sum(life.bytes for life in lives) >= floor and is_unchanged(one.file, scan.facts[0])
     }
     if not wanted:
         return []
@@ -210,11 +209,3 @@ def _past(scan: Scan, source_: Source, device: int, at: int) -> list[Life]:
             )
         )  # fmt: skip
     return found
-
-
-def _is_as_it_was(file: str, began: int) -> bool:
-    """Whether a file is as old as the trace: in one that was changed since, lines may have moved."""
-    try:
-        return Path(file).stat().st_mtime_ns // 1000 <= began
-    except OSError:
-        return False

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from tenure.analysis import coverage
-from tenure.analysis.amounts import Amount, SiteAmount, moment
+from tenure.analysis.amounts import Amount, SiteAmount, changed_notes, moment
 from tenure.analysis.coverage import NotJudged
 from tenure.analysis.peak import Peak, Rank, device_of, peak
 from tenure.analysis.scan import Scan, scan
@@ -84,7 +84,7 @@ def summary(trace: Recorded, found: Scan | None = None, top: Peak | None = None)
         left=Amount("alive at the end", sum(left), len(left)),
         curve=_curve(found, first, last) if known else (),
         peak=top or peak(found),
-        notes=(*trace.notes, *troubles(found)),
+        notes=(*trace.notes, *troubles(found), *changed_notes(found.words("site"), first)),
         not_judged=coverage.not_judged(trace, found),
     )
 

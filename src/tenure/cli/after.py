@@ -81,7 +81,7 @@ def summary(folder: Path, *, failed: bool = False) -> str:
     events = sum(process.events for process in processes)
     several = f" of {len(processes)} processes" if len(processes) > 1 else ""
     short = _short(folder)
-    return f"{events:,} events{several} in {short}; see them with: tenure report {shlex.quote(short)}"
+    return f"{events:,} {'event' if events == 1 else 'events'}{several} in {short}; see them with: tenure report {shlex.quote(short)}"
 
 
 def _process(path: Path) -> streams.Process | None:

@@ -18,6 +18,7 @@ _ROLES = {
 }
 _WIDTH = 100
 _LONGEST = 160  # of a line of source
+_SAME = 40  # letters by which a line is known again
 
 
 def render(findings: Sequence[Finding], *, colour: bool = False) -> str:
@@ -64,7 +65,7 @@ def _excerpt(place: Place, finding: Finding, wide: int, blue: str, off: str) -> 
     """A line of source with what happens there below it."""
     roles = [p.role for p in finding.places if (p.file, p.line) == (place.file, place.line)]
     told = " and ".join(dict.fromkeys(_ROLES[role] for role in roles)) or "here"
-    source = (linecache.getline(place.file, place.line) if place.file.endswith(".py") else "").rstrip() or place.text
+    source = _source(place)
     if not source:
         yield f"{blue}{place.line:>{wide}} |{off} ({told})"
         return
@@ -74,6 +75,13 @@ def _excerpt(place: Place, finding: Finding, wide: int, blue: str, off: str) -> 
     yield f"{blue}{place.line:>{wide}} |{off}     {shown}"
     marks = "^" * min(len(shown), _WIDTH)
     yield f"{' ' * wide} {blue}|{off}     {blue}{marks} {told}{off}"
+
+
+def _source(place: Place) -> str:
+    """The line as the finding has it; as the file has it now, with all its spaces, where that is still the same."""
+    now = (linecache.getline(place.file, place.line) if place.file.endswith(".py") else "").rstrip()
+    is_same = " ".join(now.split())[:_SAME] == " ".join(place.text.split())[:_SAME]
+    return now if is_same or not place.text else place.text
 
 
 def _paragraph(label: str, text: str, wide: int, bold: str, off: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from tenure.analysis.amounts import apart
 from tenure.analysis.summary import summary
 from tenure.analysis.timeline import timeline
 from tenure.trace import suspects
-from tenure.views.html import data, found, places, texts
+from tenure.views.html import data, found, places
 
 if TYPE_CHECKING:
     from tenure.traces import Trace
@@ -18,7 +18,6 @@ def build(trace: Trace, *, findings: bool = True) -> dict[str, Any]:
     """All that a page can show without asking: of one trace, without findings of one to compare with."""
     scan = trace.scanned
     told = data.about(summary(trace, scan, trace.peak()))
-    told["notes"] += texts.changed(scan.words("site"), scan.facts[0])
     drawn = timeline(scan)
     order = data.order_of(drawn)
     grown = suspects.heard(trace.path) if trace.path.is_dir() else []

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from tenure.analysis.amounts import apart
 from tenure.model import Holder, Link, Site
 
 _LONGEST = 300
 _AROUND = 3  # lines of source before and after
 _FRAMES = 24
-_FILES = 500
 # What moves, hides or reverses what stands beside it.
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 
@@ -46,19 +43,6 @@ def excerpt(file: str, line: int) -> list[list[Any]]:
         return []
     first = max(1, line - _AROUND)
     return [[at, shown(lines[at - 1].rstrip("\n"), 160)] for at in range(first, min(len(lines), line + _AROUND) + 1)]
-
-
-def changed(sites: Iterable[str], began: int) -> list[str]:
-    """A note for each file of source that is younger than the trace: what stands at its lines may be something else now."""
-    found = []
-    for file in sorted({file for site in sites if (file := apart(site)[0])})[:_FILES]:
-        try:
-            late = file.endswith((".py", ".pyw")) and Path(file).stat().st_mtime_ns // 1000 > began
-        except (OSError, ValueError):
-            continue
-        if late:
-            found.append(f"{shown(file)} was changed since this was recorded: what is shown of it may be another line")
-    return found
 
 
 def frame(site: Site) -> dict[str, Any]:
