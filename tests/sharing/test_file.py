@@ -752,3 +752,126 @@ def test_errors_of_the_disk_are_told(store, np, monkeypatch):
     assert files(store) == []
     assert isinstance(store._backend, backend.FileStore)
     assert list(store) == []
+
+
+def checked(store):
+    return {damage.name: damage.text for damage in upkeep.check(store._backend)}
+
+
+def test_pages_that_changed_places_are_found(store, np):
+    store.put("a", np.arange(1 << 17, dtype=np.int64))  # 1 MiB
+    store.put("signs", np.array([1.0, -1.0] * 4096 + [1.0] * 8192))
+    for name in ("a", "signs"):
+        row = store._backend._row(name)
+        path = store._backend.tensors / row.file
+        data = bytearray(path.read_bytes())
+        first, second = row.start, row.start + (64 << 10)  # both in one block of 256 KiB
+        data[first : first + 4096], data[second : second + 4096] = (
+            data[second : second + 4096],
+            data[first : first + 4096],
+        )
+        path.write_bytes(data)
+    assert set(checked(store).values()) == {"its bytes are not those that were put (the checksum differs)"}
+    assert set(checked(store)) == {"a", "signs"}
+
+
+def test_checksums_of_every_age_are_checked(store, np, monkeypatch):
+    from tenure.frameworks.exchanging.numpy_sums import Sum
+    from tenure.sharing.store.file import sums
+
+    value = np.arange(100_000, dtype=np.float32)
+    store.put("now", value)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "xxhash", None)
+        store.put("without", value)
+    store.put("early", value)
+    early = sums.of(memoryview(value).cast("B"), Sum())
+    change(store, "UPDATE entries SET checksum = ? WHERE name = 'early'", early)
+    kinds = {name: store._backend._row(name).checksum.partition(":")[0] for name in ("now", "without", "early")}
+    assert kinds == {"now": "xxh3", "without": "crc32", "early": early}
+    assert checked(store) == {}
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "xxhash", None)
+        assert checked(store) == {"now": "its checksum needs xxhash, which is not installed: pip install xxhash"}
+    for name in kinds:
+        row = store._backend._row(name)
+        path = store._backend.tensors / row.file
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+    assert set(checked(store)) == set(kinds)
+    change(store, "UPDATE entries SET checksum = 'sha9:00' WHERE name = 'now'")
+    assert checked(store)["now"] == "its checksum is of a kind that this tenure does not know ('sha9')"
+
+
+def change(store, statement, *values):
+    with store._backend.index.writing() as connection:
+        connection.execute(statement, values)
+
+
+WRONG = {
+    "version": [b"x", "x", -1, 1.5],
+    "file": [5.5, b"x", "..", "a\0b"],
+    "framework": [b"x", None, "evil"],
+    "dtype": [b"x", None, "F9"],
+    "shape": ["5", "[1.5]", "[-1]", '["a"]', "{}", "[" * 100_000, b"[1]", None, "[true]", f"[{10**30}]", "[1]" + "0" * 9],
+    "nbytes": ["x", None, -5],
+    "start": ["x", None, -8, 1 << 40, 0],
+    "checksum": [b"x", None, ""],
+    "put": ["5", "{}", '{"site": 5}', '{"site": {"file": 5, "line": "x"}, "process": 1}', '{"site": null, "time": []}', None, b"{}"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", WRONG)
+def test_wrong_types_in_the_index_are_damage_of_their_own_name(store, np, column):
+    store.put("good", np.arange(10))
+    for value in WRONG[column]:
+        store.put("bad", np.arange(10))
+        file = store._backend._row("bad").file
+        change(store, f"UPDATE entries SET {column} = ? WHERE name = 'bad'", value)
+        assert store.get("good").tolist() == list(range(10))
+        assert column == "framework" or list(checked(store)) == ["bad"] or value in (-5,)
+        for call in (store.get, store.__contains__, store.delete, lambda name: store.put(name, np.arange(3))):
+            with contextlib.suppress(tenure.TenureError):
+                call("bad")
+        change(store, "DELETE FROM entries WHERE name = 'bad'")
+        (store._backend.tensors / file).unlink(missing_ok=True)
+
+
+def test_wrong_rows_beside_the_entries(store, np):
+    store.put("a", np.arange(10))
+    for holder, by in ((5, "{}"), ("../../x", "{}"), (b"x", "{}"), ("x", "5"), ("x", b"5")):
+        change(store, "INSERT INTO leases VALUES ('t', 'a', ?, ?)", holder, by)
+        with pytest.raises(tenure.StoreError, match="is damaged"):
+            store.delete("a")
+        change(store, "DELETE FROM leases")
+    change(store, "INSERT INTO entries (name, version, file) VALUES (?, 1, 'x')", b"\xff")
+    with pytest.raises(tenure.StoreError, match="is damaged"):
+        list(store)
+    assert "column name of the index holds" in next(iter(checked(store).values()))
+
+
+def test_a_file_that_somebody_cuts_off_is_found_without_mapping_it(store, np):
+    store.put("a", np.zeros(1 << 16))
+    path = store._backend.tensors / store._backend._row("a").file
+    os.truncate(path, path.stat().st_size - 4096)
+    (text,) = checked(store).values()
+    assert text.startswith("it has ")
+    path.unlink()
+    os.mkfifo(path)
+    assert list(checked(store)) == ["a"]
+
+
+def test_a_file_that_gets_shorter_while_it_is_checked_ends_nobody(store, np, monkeypatch):
+    from tenure.sharing.store.file import sums
+
+    store.put("a", np.zeros(1 << 18))
+    path = store._backend.tensors / store._backend._row("a").file
+
+    class Cutting(sums._Xxh3):
+        def add(self, block):
+            os.truncate(path, 4096)
+            super().add(block)
+
+    monkeypatch.setattr(sums, "_Xxh3", Cutting)
+    assert checked(store) == {"a": "it got shorter while it was read"}

@@ -262,9 +262,9 @@ class FileStore:
         return False
 
     def _leases(self, connection: sqlite3.Connection, name: str) -> list[Doer]:
-        found = connection.execute("SELECT holder, by FROM leases WHERE name = ?", (name,)).fetchall()
+        found = index.leases(connection, name)
         living = {holder: alive(self.users, holder) for holder, _ in found}
-        return [index.unpacked(by) for holder, by in found if living[holder]]
+        return [by for holder, by in found if living[holder]]
 
     # ------------------------------------------------------------------------------------------------ ends
 
@@ -286,7 +286,7 @@ class FileStore:
             cause="delete",
         )
         try:
-            fd = os.open(self.tensors / row.file, os.O_RDONLY)
+            fd = os.open(self.tensors / row.file, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as error:
             return Remains((Remnant("already", row.nbytes, (info,), f"its file was gone: {error.strerror}"),))
         try:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tenure import untrusted
 from tenure.frameworks.exchange import DTYPES, Host
-from tenure.frameworks.exchanging.numpy_sums import BLOCK, Sum
 from tenure.sharing.store.base import Doer
-from tenure.sharing.store.file import maps
+from tenure.sharing.store.file import maps, sums
 
 ENDING = ".safetensors"
 PART = ".part"  # not yet whole
@@ -94,10 +94,7 @@ def _written(fd: int, data: memoryview) -> str:
 
 
 def _sum(data: memoryview) -> str:
-    found = Sum()
-    for start in range(0, data.nbytes, BLOCK):
-        found.add(data[start : start + BLOCK])
-    return str(found)
+    return sums.of(data, sums.begun())
 
 
 def _header(name: str, host: Host, by: Doer) -> bytes:
@@ -129,13 +126,17 @@ def mapped(path: Path, name: str, dtype: str, shape: tuple[int, ...], start: int
         FileNotFoundError: there is no such file.
         Damaged: it is not the file that was written.
     """
-    fd = os.open(path, os.O_RDONLY)
+    fd = _opened(path)
     try:
         _check(fd, name, dtype, shape, start)
         whole = maps.private(fd, start + size(dtype, shape))
     finally:
         os.close(fd)
     return memoryview(whole)[start:]
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe in its place would halt us
 
 
 def _check(fd: int, name: str, dtype: str, shape: tuple[int, ...], start: int) -> None:
@@ -147,7 +148,7 @@ def _check(fd: int, name: str, dtype: str, shape: tuple[int, ...], start: int) -
     if int.from_bytes(head[:8], "little") != start - 8 or start > _LONGEST:
         raise Damaged("it does not begin as a safetensors file of this store")
     try:
-        tensor: Any = json.loads(head[8:])[_key(name)]
+        tensor: Any = untrusted.parsed(head[8:])[_key(name)]
         same = tensor == {"dtype": dtype, "shape": list(shape), "data_offsets": [0, wanted - start]}
     except (ValueError, KeyError, TypeError):
         raise Damaged("its header cannot be read") from None
@@ -165,7 +166,30 @@ def size(dtype: str, shape: tuple[int, ...]) -> int:
     return nbytes
 
 
-def verified(data: memoryview, checksum: str) -> None:
-    """Read all bytes. Raises Damaged if they are not those that were written."""
-    if _sum(data) != checksum:
+def verified(path: Path, name: str, dtype: str, shape: tuple[int, ...], start: int, checksum: str) -> None:
+    """Read all bytes. Raises FileNotFoundError, or Damaged if they are not those that were written.
+
+    They are not mapped: if the file got shorter meanwhile, to touch a page beyond its end would end this process.
+    """
+    fd = _opened(path)
+    try:
+        _check(fd, name, dtype, shape, start)
+        found = sums.like(checksum)
+        left, block = size(dtype, shape), memoryview(bytearray(sums.BLOCK))
+        os.lseek(fd, start, os.SEEK_SET)
+        while left:
+            part = block[: min(left, sums.BLOCK)]
+            done = 0
+            while done < part.nbytes:
+                got = os.readv(fd, [part[done:]])
+                if not got:
+                    raise Damaged("it got shorter while it was read")
+                done += got
+            found.add(part)
+            left -= part.nbytes
+    except sums.Unknown as error:
+        raise Damaged(str(error)) from None
+    finally:
+        os.close(fd)
+    if str(found) != checksum:
         raise Damaged("its bytes are not those that were put (the checksum differs)")

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tenure import untrusted
 from tenure.errors import StoreError
 from tenure.model import Site
 from tenure.sharing.store.base import Doer, Entry, Grave
@@ -26,6 +27,7 @@ from tenure.sharing.store.file import connecting, forks
 
 T = TypeVar("T")
 FILE = "index.sqlite"
+_DIMENSIONS = 64  # the most that NumPy has, and no framework more
 APPLICATION = 0x74656E72  # "tenr"
 VERSION = 1
 PATIENCE = 60.0  # seconds that a writer waits for others; each of them is done in milliseconds
@@ -219,10 +221,20 @@ def row(connection: sqlite3.Connection, name: str) -> Row | None:
     return None if found is None else _row(found)
 
 
-def rows(connection: sqlite3.Connection) -> list[Row]:
-    """All names that are there, in order."""
+def rows(connection: sqlite3.Connection, wrong: list[Wrong] | None = None) -> list[Row]:
+    """All names that are there, in order. What makes no sense is put into `wrong`, or raised."""
     query = f"SELECT {_COLUMNS} FROM entries WHERE file NOT NULL ORDER BY name"  # noqa: S608
-    return [_row(found) for found in connection.execute(query)]
+    found = []
+    if wrong is not None:
+        wrong.clear()  # for the same question may be asked again
+    for one in connection.execute(query):
+        try:
+            found.append(_row(one))
+        except Wrong as error:
+            if wrong is None:
+                raise
+            wrong.append(error)
+    return found
 
 
 def set_row(connection: sqlite3.Connection, new: Row) -> None:
@@ -237,27 +249,82 @@ def set_row(connection: sqlite3.Connection, new: Row) -> None:
 def names(connection: sqlite3.Connection) -> list[str]:
     """All names that are there, in order."""
     found = connection.execute("SELECT name FROM entries WHERE file NOT NULL ORDER BY name")
-    return [name for (name,) in found]
+    return [_of(name, str, name, "name") for (name,) in found]
 
 
 def grave(connection: sqlite3.Connection, name: str) -> Grave | None:
     """A name that was deleted: it keeps its version."""
     query = "SELECT version, deleted FROM entries WHERE name = ? AND file IS NULL"
     found = connection.execute(query, (name,)).fetchone()
-    return Grave(name, found[0], unpacked(found[1])) if found else None
+    return Grave(name, _of(name, int, found[0], "version"), _doer(name, found[1], "deleted")) if found else None
 
 
 def last_version(connection: sqlite3.Connection, name: str) -> int:
     """The version of the last put, also of a name that was deleted since."""
     found = connection.execute("SELECT version FROM entries WHERE name = ?", (name,)).fetchone()
-    return found[0] if found else 0
+    return _of(name, int, found[0], "version") if found else 0
+
+
+def leases(connection: sqlite3.Connection, name: str) -> list[tuple[str, Doer]]:
+    """Who leases a name, each with the user of the store that it is."""
+    found = []
+    for holder, by in connection.execute("SELECT holder, by FROM leases WHERE name = ?", (name,)):
+        if _of(name, str, holder, "holder") in ("", ".", "..") or "/" in holder or "\0" in holder:
+            raise Wrong(name, "holder", holder)
+        found.append((holder, _doer(name, by, "by")))
+    return found
+
+
+class Wrong(sqlite3.DatabaseError):
+    """A row that holds what was never put there, in a file that SQLite can read."""
+
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
+    def __init__(self, name: object, column: str, value: object) -> None:
+        self.name = name if isinstance(name, str) else repr(name)[:40]
+        self.text = f"column {column} of the index holds {repr(value)[:40]}"
+        super().__init__(f"{self.name!r}: {self.text}")
 
 
 def _row(found: tuple[Any, ...]) -> Row:
     name, version, file, framework, dtype, shape, nbytes, start, checksum, put = found
+    for column, value in (("name", name), ("file", file), ("framework", framework), ("dtype", dtype),
+                          ("shape", shape), ("checksum", checksum)):  # fmt: skip
+        _of(name, str, value, column)
+    for column, value in (("version", version), ("nbytes", nbytes), ("start", start)):
+        _of(name, int, value, column)
     file = file.replace("/", "_")  # whatever an index says, nothing outside of its folder is read or removed
-    sizes = tuple(json.loads(shape))
-    return Row(name, version, file, framework, dtype, sizes, nbytes, start, checksum, unpacked(put))
+    if file in (".", "..") or "\0" in file:
+        raise Wrong(name, "file", file)
+    return Row(
+        name, version, file, framework, dtype, _shape(name, shape), nbytes, start, checksum, _doer(name, put, "put")
+    )
+
+
+def _of(name: object, kind: type[T], value: Any, column: str) -> T:
+    """A value of a column, whose type SQLite only recommends."""
+    if not isinstance(value, kind) or (isinstance(value, int) and value < 0):
+        raise Wrong(name, column, value)
+    return value
+
+
+def _shape(name: str, text: str) -> tuple[int, ...]:
+    try:
+        sizes = untrusted.parsed(text)
+    except ValueError:
+        sizes = None
+    if not isinstance(sizes, list) or len(sizes) > _DIMENSIONS:
+        raise Wrong(name, "shape", text)
+    if any(type(size) is not int or not 0 <= size < 1 << 63 for size in sizes):
+        raise Wrong(name, "shape", text)
+    return tuple(sizes)
+
+
+def _doer(name: str, text: Any, column: str) -> Doer:
+    try:
+        return unpacked(_of(name, str, text, column))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise Wrong(name, column, text) from None
 
 
 def packed(doer: Doer) -> str:
@@ -266,10 +333,21 @@ def packed(doer: Doer) -> str:
 
 
 def unpacked(text: str) -> Doer:
-    """And back."""
-    known = json.loads(text)
+    """And back. Raises ValueError, TypeError, KeyError or AttributeError for anything else."""
+    known = untrusted.parsed(text)
     site = known.pop("site")
-    return Doer(Site(**site) if site else None, **known)
+    found = Doer(Site(**site) if site else None, **known)
+    place = found.site or Site("", 0, "")
+    texts = (found.thread, found.host, place.file, place.function)
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or type(found.process) is not int
+        or type(place.line) is not int
+    ):
+        raise TypeError
+    if not isinstance(found.time, int | float):
+        raise TypeError
+    return found
 
 
 def mine(path: Path) -> bool:

@@ -55,7 +55,7 @@ def _let_go(path: Path, fd: int, known: descriptors.Identity | None) -> None:
 def alive(folder: Path, id: str) -> bool:  # noqa: A002 - it is one
     """Whether that user is still there."""
     try:
-        fd = os.open(folder / id, os.O_RDONLY)
+        fd = os.open(folder / id, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         return False
     try:

@@ -26,7 +26,10 @@ def check(store: FileStore, progress: Callable[[Row], None] = lambda row: None) 
     """Read every byte of the store, and compare it with what was put."""
     for text in store.index.look(_integrity):
         yield Damage("", store.folder / index.FILE, text)
-    rows = store.index.look(index.rows)
+    wrong: list[index.Wrong] = []
+    rows = store.index.look(lambda connection: index.rows(connection, wrong))
+    for error in wrong:
+        yield Damage(error.name, store.folder / index.FILE, error.text)
     for row in rows:
         progress(row)
         text = _wrong(store, row)
@@ -40,8 +43,7 @@ def _integrity(connection: sqlite3.Connection) -> list[str]:
 
 def _wrong(store: FileStore, row: Row) -> str:
     try:
-        data = entries.mapped(store.tensors / row.file, row.name, row.dtype, row.shape, row.start)
-        entries.verified(data, row.checksum)
+        entries.verified(store.tensors / row.file, row.name, row.dtype, row.shape, row.start, row.checksum)
     except FileNotFoundError:
         # Unless it was replaced or deleted while we looked.
         return "the file is gone" if store.lost(row) else ""
