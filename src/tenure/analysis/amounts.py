@@ -109,18 +109,23 @@ def amounts(rows: Iterable[tuple[Any, int, int]]) -> tuple[Amount, ...]:
 
 
 def is_unchanged(file: str, began: int) -> bool:
-    """Whether a file is as old as the trace: in one that was changed since, lines may have moved."""
-    try:
-        return Path(file).stat().st_mtime_ns // 1000 <= began
-    except (OSError, ValueError):
-        return False
+    """Whether a file is there, and as old as the trace: in one that was changed since, lines may have moved."""
+    written = _written(file)
+    return written is not None and written <= began
 
 
 def changed(file: str, began: int) -> bool:
-    """Whether this is a file of Python that is there, and that was changed since the trace began."""
-    if not file.endswith((".py", ".pyw")) or "\0" in file:
-        return False
-    return Path(file).exists() and not is_unchanged(file, began)
+    """Whether this is a file of Python that is there, and was changed since the trace began."""
+    written = _written(file) if file.endswith((".py", ".pyw")) else None
+    return written is not None and written > began
+
+
+def _written(file: str) -> int | None:
+    """When a file was last changed; None where there is none, or can be none of that name."""
+    try:
+        return Path(file).stat().st_mtime_ns // 1000
+    except (OSError, ValueError):
+        return None
 
 
 def changed_notes(sites: Iterable[str], began: int) -> list[str]:

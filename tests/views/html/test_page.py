@@ -268,7 +268,7 @@ def test_source_that_was_changed_since_is_noted(opened, tmp_path):
     words = [sys.executable, "-m", "tenure", "run", "--quiet", "-o", str(tmp_path / "trace"), str(tmp_path / "made.py")]
     subprocess.run(words, check=True)
     tenure.load(tmp_path / "trace").to_html(tmp_path / "same.html")
-    assert not opened(tmp_path / "same.html").locator("#notes").is_visible()
+    assert "was changed since" not in opened(tmp_path / "same.html").locator("#notes").inner_text()
     (tmp_path / "made.py").write_text("\nimport torch\nx = torch.ones(9)\n")
     tenure.load(tmp_path / "trace").to_html(tmp_path / "changed.html")
     assert "made.py was changed since" in opened(tmp_path / "changed.html").locator("#notes").inner_text()
@@ -290,7 +290,8 @@ def test_a_run_without_buffers_says_so(opened, tmp_path):
     tenure.load(tmp_path / "empty").to_html(tmp_path / "empty.html")
     page = opened(tmp_path / "empty.html")
     assert "Nothing was alive" in page.locator("#picture-title").inner_text()
-    assert "No fault was found" in page.locator("#findings").inner_text()
+    assert "No problem was found in the part of this run that was checked" in page.locator("#findings").inner_text()
+    assert "judged in part: while recording: nothing" in page.locator("#notes").inner_text()
 
 
 def test_the_page_needs_nothing_but_itself(html):
