@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from tenure.model import Site
@@ -137,6 +139,16 @@ def is_array(data: bytes) -> bool:
         return isinstance(told, list) and all(Finding.from_dict(one) is not None for one in told)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
+
+
+def fingerprint(finding: Finding) -> str:
+    """The finding without its line number, so that edits above it do not make it new."""
+    import hashlib
+
+    main = finding.main
+    file = Path(os.path.relpath(main.file)).as_posix() if main and not main.file.startswith("<") else ""
+    told = "\0".join([finding.code, file, main.function if main else "", main.text if main else ""])
+    return hashlib.blake2b(told.encode(errors="backslashreplace"), digest_size=10).hexdigest()
 
 
 def _pair(pair: Iterable[int]) -> tuple[int, int]:

@@ -424,3 +424,52 @@ def test_notebooks_that_are_none_or_not_of_python(tmp_path, check):
         "tenure: ./many.ipynb: it is not a notebook: it holds more than 3,000,000 values",
         "tenure: ./number.ipynb: it is not a notebook: the source of cell 1 is not text",
     ]
+
+
+def test_findings_are_coloured_where_that_is_wanted(tmp_path, check, monkeypatch):
+    (tmp_path / "train.py").write_text(LEAK)
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    assert "\x1b" not in check("train.py")[1]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[1;31merror[TN301]\x1b[0m" in check("train.py")[1]
+    assert "\x1b" not in check("train.py", "--format", "concise")[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in check("train.py")[1]
+
+
+def test_a_project_inside_of_another_one_does_not_hide_its_settings(tmp_path, check):
+    (tmp_path / "pyproject.toml").write_text('[tool.tenure]\nignore = ["TN301"]\n')
+    inner = tmp_path / "packages" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "train.py").write_text(LEAK)
+    assert check("packages/inner")[0] == 0
+    for text in (
+        '[project]\nname = "inner"\n',
+        '[project]\nname = "tenure-user"\n',
+        "tool = 5\n# tenure\n",
+        "= broken",
+    ):
+        (inner / "pyproject.toml").write_text(text)
+        assert check("packages/inner")[0] == 0
+    (inner / "pyproject.toml").write_text('[tool.tenure]\nignore = ["TN2"]\n')
+    assert check("packages/inner")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("select = [1]", "'select' in [tool.tenure] must be a list of strings"),
+        ('select = "TN3"', "'select' in [tool.tenure] must be a list of strings"),
+        ('exclude = ["a", {}]', "'exclude' in [tool.tenure] must be a list of strings"),
+        ("baseline = 5", "'baseline' in [tool.tenure] must be a string"),
+        ('per-file-ignores = ["TN3"]', "'per-file-ignores' in [tool.tenure] must be a table"),
+        ('[tool.tenure.per-file-ignores]\n"a.py" = "TN3"', "'a.py' in [tool.tenure.per-file-ignores] must be a list"),
+        ('[tool.tenure.per-file-ignores]\n"a.py" = [3]', "'a.py' in [tool.tenure.per-file-ignores] must be a list"),
+    ],
+)
+def test_settings_of_a_wrong_type(tmp_path, check, text, words):
+    (tmp_path / "train.py").write_text(LEAK)
+    (tmp_path / "pyproject.toml").write_text(f"[tool.tenure]\n{text}\n")
+    code, _, err = check("train.py")
+    assert (code, words in err) == (2, True), err

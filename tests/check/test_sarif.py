@@ -60,3 +60,28 @@ def test_findings_without_a_place_or_with_odd_ones():
             Finding("TN302", "outputs-kept-with-graph", "m", ()),
         ]
     )
+
+
+def test_addresses_are_quoted_and_findings_known_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def addresses(run):
+        return {
+            one["physicalLocation"]["artifactLocation"]["uri"]
+            for result in run["results"]
+            for one in result["locations"]
+        }
+
+    def marks(run):
+        return [result["partialFingerprints"]["tenure/v1"] for result in run["results"]]
+
+    run = told_of(check_source(SOURCE, "my file#1%20ü.py"))
+    assert addresses(run) == {"my%20file%231%2520%C3%BC.py"}
+    assert addresses(told_of(check_source(SOURCE, "a:b\udcff.py"))) == {"a%3Ab%FF.py"}
+    assert addresses(told_of(check_source(SOURCE))) == {"stdin"}
+    assert len(set(marks(run))) == len(run["results"]) == 2
+    moved = told_of(check_source(f"import os\n\n{SOURCE}", "my file#1%20ü.py"))
+    assert marks(moved) == marks(run)
+    twice = told_of([*check_source(SOURCE, "a.py"), *check_source(SOURCE, "a.py")])
+    assert len(set(marks(twice))) == 4
+    assert all("tenure explain TN" in rule["help"]["text"] for rule in run["tool"]["driver"]["rules"])

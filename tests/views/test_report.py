@@ -142,11 +142,23 @@ def test_where_blocks_cannot_be_written_there_are_none(folder):
     assert b"####" in done.stdout
 
 
-@pytest.mark.parametrize(("environment", "colour"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
+@pytest.mark.parametrize(
+    ("environment", "colour"),
+    [
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "dumb", "FORCE_COLOR": "1"}, None),
+        ({"FORCE_COLOR": "1"}, None),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+        ({"NO_COLOR": "", "FORCE_COLOR": ""}, True),
+    ],
+)
 def test_colour_is_for_terminals_that_want_it(found, monkeypatch, environment, colour):
     import io
 
     monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
@@ -155,7 +167,7 @@ def test_colour_is_for_terminals_that_want_it(found, monkeypatch, environment, c
         out.isatty = lambda terminal=terminal: terminal
         report.write(found, out)
         out.flush()
-        assert (b"\x1b[1m" in out.buffer.getvalue()) == (terminal and colour)
+        assert (b"\x1b[1m" in out.buffer.getvalue()) == (colour is None or (terminal and colour))
 
 
 def test_what_was_found_is_told(found):

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from tenure.errors import TenureError
-from tenure.findings import Finding
-
-
-def fingerprint(finding: Finding) -> str:
-    """The finding without its line number, so that edits above it do not make it new."""
-    main = finding.main
-    file = Path(os.path.relpath(main.file)).as_posix() if main and not main.file.startswith("<") else ""
-    told = "\0".join([finding.code, file, main.function if main else "", main.text if main else ""])
-    return hashlib.blake2b(told.encode(), digest_size=10).hexdigest()
+from tenure.findings import Finding, fingerprint
 
 
 def write(path: str, findings: Sequence[Finding]) -> None:

@@ -10,10 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tenure import untrusted
 from tenure.errors import TenureError
 from tenure.faults import FAULTS
 
 _KEYS = {"select": list, "ignore": list, "exclude": list, "per-file-ignores": dict, "baseline": str}
+_NAMES = {list: 'a list of strings, as in ["TN3"]', dict: "a table", str: "a string"}
+_LARGEST = 1 << 22  # bytes
 
 
 @dataclass(frozen=True)
@@ -62,20 +65,29 @@ def _nearest(word: str, words: Sequence[str]) -> str:
 
 
 def load(start: str) -> dict[str, Any]:
-    """`[tool.tenure]` of the nearest pyproject.toml at or above `start`. Raises TenureError if it is not right."""
+    """`[tool.tenure]` of the nearest pyproject.toml at or above `start` that has it. Raises TenureError for a wrong one."""
     here = Path(start).absolute()
     for folder in (here if here.is_dir() else here.parent, *here.parents):
         file = folder / "pyproject.toml"
-        if file.is_file():
-            return _read(file)
+        if file.is_file() and (found := _read(file)) is not None:
+            return found
     return {}
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: Path) -> dict[str, Any] | None:
+    """The settings in a file; None if it is of a project inside of another one, which says nothing of tenure."""
     try:
-        told = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {}).get("tenure", {})
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raw = untrusted.content(file, _LARGEST)
+        if b"tenure" not in raw:
+            return None
+        tool = tomllib.loads(raw.decode()).get("tool", {})
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TenureError(f"{file}: {error}") from None
+    except OSError as error:
+        raise TenureError(f"{file} cannot be read: {error.strerror or error}") from None
+    if not isinstance(tool, dict) or "tenure" not in tool:
+        return None
+    told = tool["tenure"]
     if not isinstance(told, dict):
         raise TenureError(f"{file}: [tool.tenure] is not a table")
     for key, value in told.items():
@@ -85,8 +97,17 @@ def _read(file: Path) -> dict[str, Any]:
                 f"{file}: [tool.tenure] has no setting {key!r}" + (f"; did you mean {near[0]!r}?" if near else "")
             )
         if not isinstance(value, _KEYS[key]):
-            raise TenureError(f"{file}: {key!r} in [tool.tenure] must be a {_KEYS[key].__name__}")
+            raise TenureError(f"{file}: {key!r} in [tool.tenure] must be {_NAMES[_KEYS[key]]}")
+        if isinstance(value, list) and not _are_strings(value):
+            raise TenureError(f"{file}: {key!r} in [tool.tenure] must be {_NAMES[list]}")
+        for pattern, one in value.items() if isinstance(value, dict) else ():
+            if not _are_strings(one):
+                raise TenureError(f"{file}: {pattern!r} in [tool.tenure.{key}] must be {_NAMES[list]}")
     return {**told, "root": str(file.parent)}
+
+
+def _are_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def made(told: dict[str, Any], *, select: str | None = None, ignore: str | None = None, exclude: Sequence[str] = (),

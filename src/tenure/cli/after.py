@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,9 +41,7 @@ def main() -> None:
             missing = [*missing, f"the findings are not written: {error}"]
     if not options.quiet:
         line = summary(options.folder, failed=options.failed)
-        console.write(
-            text(options.folder, found, [*missing, line], colour=console.isatty() and is_coloured(sys.stderr))
-        )
+        console.write(text(options.folder, found, [*missing, line], colour=is_coloured(console)))
 
 
 def look(folder: Path) -> tuple[list[Finding], Sequence[str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from tenure.errors import TenureError
 if TYPE_CHECKING:
     from tenure.check.engine import Report
     from tenure.check.settings import Settings
+    from tenure.findings import Finding
 
 FORMS = ("full", "concise", "json", "sarif", "github")
 
@@ -58,7 +60,6 @@ def run(options: argparse.Namespace) -> int:
     """Check, tell, and say whether there was anything."""
     from tenure import outputs
     from tenure.check import baseline, engine, settings
-    from tenure.views.formats import FORMATS
 
     paths = options.paths or ["."]
     told = {} if options.isolated else settings.load("." if paths == ["-"] else paths[0])
@@ -89,14 +90,13 @@ def run(options: argparse.Namespace) -> int:
         counts = Counter((f.code, f.name) for f in report.findings)
         sys.stdout.writelines(f"{count:6}  {code}  {name}\n" for (code, name), count in counts.most_common())
     elif not options.diff:
-        sys.stdout.write(FORMATS[options.format](report.findings))
+        _tell(report.findings, options.format)
     return 0 if options.exit_zero else int(bool(report.findings or report.problems))
 
 
 def _standard_input(options: argparse.Namespace, chosen: Settings) -> int:
     from tenure.check import fix, fixing, on_disk
     from tenure.check.one_file import check_bytes
-    from tenure.views.formats import FORMATS
 
     name = options.stdin_filename
     raw = sys.stdin.buffer.read()
@@ -109,7 +109,7 @@ def _standard_input(options: argparse.Namespace, chosen: Settings) -> int:
             _write(raw)
         return 1
     if not changing:
-        sys.stdout.write(FORMATS[options.format](findings))
+        _tell(findings, options.format)
         return 0 if options.exit_zero else int(bool(findings))
     text = changed = ""
     if any(fix.fixable(finding, unsafe=options.unsafe_fixes) for finding in findings):
@@ -121,6 +121,16 @@ def _standard_input(options: argparse.Namespace, chosen: Settings) -> int:
     else:
         _write(stored.encoded(changed) if text != changed else raw)
     return 0
+
+
+def _tell(findings: Sequence[Finding], form: str) -> None:
+    from tenure.views.formats import FORMATS, full
+    from tenure.views.formats.text import is_coloured
+
+    if form == "full":
+        sys.stdout.write(full.render(findings, colour=is_coloured(sys.stdout)))
+    else:
+        sys.stdout.write(FORMATS[form](findings))
 
 
 def _write(raw: bytes) -> None:

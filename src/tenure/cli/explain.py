@@ -15,6 +15,7 @@ from tenure.errors import TenureError
 from tenure.faults import FAULTS
 from tenure.findings import Finding
 from tenure.views.formats import FORMATS, full
+from tenure.views.formats.text import is_coloured
 
 _LARGEST = 1 << 28
 
@@ -38,9 +39,7 @@ def run(options: argparse.Namespace) -> int:
         return _page(what.upper())
     findings = _explained(_read(what))
     if options.format == "full":
-        from tenure.explain import told
-
-        text = full.render(findings, colour=told.is_coloured(sys.stdout))
+        text = full.render(findings, colour=is_coloured(sys.stdout))
         text = text or "tenure knows no lifetime fault behind this.\n"
     else:
         text = FORMATS[options.format](findings)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from threading import get_ident
 from typing import Any
@@ -44,6 +43,8 @@ def show(finding: Finding, stream: Any) -> None:
     """Print a finding, with colour on a terminal that wants it."""
     if stream is None:
         return
+    from tenure.views.formats.text import is_coloured
+
     stream.write("\n" + text(finding, colour=is_coloured(stream)))
     stream.flush()
 
@@ -53,8 +54,3 @@ def text(finding: Finding, *, colour: bool = False) -> str:
     from tenure.views.formats import full
 
     return full.render([finding], colour=colour)
-
-
-def is_coloured(stream: Any) -> bool:
-    """Whether colour is welcome there."""
-    return bool(stream.isatty()) and "NO_COLOR" not in os.environ and os.environ.get("TERM", "dumb") != "dumb"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import textwrap
 from collections.abc import Sequence
 from typing import Any, TextIO
@@ -15,7 +14,7 @@ from tenure.model import size
 from tenure.trace.autopsies import Autopsy
 from tenure.views.console import autopsy
 from tenure.views.formats import full
-from tenure.views.formats.text import short
+from tenure.views.formats.text import is_coloured, short
 
 _HEIGHT = 6
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -29,7 +28,7 @@ _UNEVEN = 1.2
 
 def write(summary: Summary, out: TextIO, findings: Sequence[Finding] = (), ends: Sequence[Autopsy] = ()) -> None:
     """The report as text: in colour on a terminal that wants it, without blocks where they cannot be written."""
-    bold = out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    bold = is_coloured(out)
     text = render(summary, findings, ends, bold=bold, blocks=_can_write(out, _EIGHTHS))
     out.write(text if _can_write(out, text) else text.encode("ascii", "backslashreplace").decode())
 

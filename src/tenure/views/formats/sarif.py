@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import tenure
 from tenure.faults import FAULTS
-from tenure.findings import Edit, Finding, Place
+from tenure.findings import Edit, Finding, Place, fingerprint
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "advice": "note"}
@@ -24,6 +27,12 @@ def render(findings: Sequence[Finding]) -> str:
         "rules": [_rule(code) for code in codes],
     }
     results = [_result(finding, codes) for finding in findings]
+    seen: Counter[str] = Counter()
+    for finding, result in zip(findings, results, strict=True):
+        mark = fingerprint(finding)
+        seen[mark] += 1
+        # By which services know it again when lines above it change; two of the same text are told apart.
+        result["partialFingerprints"] = {"tenure/v1": f"{mark}:{seen[mark]}"}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, default=str) + "\n"
 
@@ -35,6 +44,7 @@ def _rule(code: str) -> dict[str, Any]:
         "name": fault.name,
         "shortDescription": {"text": fault.title},
         "fullDescription": {"text": fault.page.strip()},
+        "help": {"text": f"{fault.page.strip()}\n\nThe same: tenure explain {code}", "markdown": fault.page.strip()},
         "defaultConfiguration": {"level": _LEVELS[fault.severity]},
     }
 
@@ -58,10 +68,12 @@ def _result(finding: Finding, codes: Sequence[str]) -> dict[str, Any]:
 
 def _uri(file: str) -> str:
     path = Path(file)
+    if file.startswith("<"):
+        return quote(file.strip("<>"))
     try:
-        return path.absolute().relative_to(Path.cwd()).as_posix()
+        return quote(os.fsencode(path.absolute().relative_to(Path.cwd()).as_posix()))
     except (ValueError, OSError):
-        return path.absolute().as_uri() if not file.startswith("<") else file.strip("<>")
+        return path.absolute().as_uri()
 
 
 def _location(place: Place) -> dict[str, Any]:

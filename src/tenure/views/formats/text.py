@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol
 
 
 def clean(text: str) -> str:
@@ -13,9 +13,23 @@ def clean(text: str) -> str:
     return "".join(letter if letter.isprintable() else " " if letter in "\t\n" else "?" for letter in text)
 
 
-def is_coloured(out: TextIO) -> bool:
-    """Whether colours are wanted there."""
-    return out.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+class Stream(Protocol):
+    """Where text is written."""
+
+    def isatty(self) -> bool:
+        """Whether it is a terminal."""
+
+
+def is_coloured(out: Stream) -> bool:
+    """Whether colours are wanted there: not with NO_COLOR, then with FORCE_COLOR, then on a terminal that has them.
+
+    An empty variable counts as unset. This is the order in which Python decides for its own tracebacks.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def short(file: str) -> str:
