@@ -1,4 +1,7 @@
-"""How long every tensor lives, why, and how to end it: for PyTorch, TensorFlow and JAX."""
+"""How long every tensor lives, why, and how to end it: for PyTorch, TensorFlow and JAX.
+
+PYTEST_DONT_REWRITE: a traced pytest finds this module imported already, and would warn, or not start under `-W error`.
+"""
 
 from __future__ import annotations
 

@@ -170,3 +170,19 @@ def test_without_the_option_nothing_is_imported(tmp_path):
     run = Run(tmp_path)
     assert run.tests == {"test_loaded": None}, run.output
     assert "tenure:" not in run.output
+
+
+@pytest.mark.parametrize("traced", [True, False])
+def test_it_starts_where_warnings_are_errors(tmp_path, traced):
+    """Under trace tenure is imported before pytest marks its plugins, of which pytest warns."""
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\nfilterwarnings = ["error"]\nasyncio_default_fixture_loop_scope = "function"\n'
+    )
+    (tmp_path / "test_one.py").write_text("def test_one():\n    import torch\n    assert torch.ones(2).sum() == 2\n")
+    env = os.environ | QUIET | ({"TENURE_TRACE": str(tmp_path / "trace")} if traced else {})
+    tenure = ["-m", "tenure", "run", "--quiet", "-o", str(tmp_path / "run")] if not traced else []
+    command = [sys.executable, *tenure, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False, cwd=tmp_path, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+    assert list((tmp_path / ("trace" if traced else "run")).glob("*.arrows"))
