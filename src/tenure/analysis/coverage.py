@@ -17,7 +17,7 @@ _MISSED = 0.5  # of the events
 _NAMED = 4  # processes in a line
 _CHECKING = "looking for leaks:"  # what a recorder's problems begin with that leave its events whole
 _IN_PYTHON: dict[str, tuple[tuple[str, ...], str]] = {
-    "torch": (("leaks", "peak"), "tensors of other threads, and memory inside operations, are not included"),
+    "torch": (("leaks", "peak"), "memory inside operations, and tensors of threads that ran before, are not included"),
     "jax": (("peak", "last uses"), "arrays are sampled ten times a second, and their uses are not seen"),
     "tensorflow": (("last uses",), "operations that read a variable are not seen"),
 }

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch.autograd import _profiler_enabled as profiler_enabled
-from torch.compiler import is_compiling
 from torch.optim import optimizer as optimizers
 from torch.utils.hooks import RemovableHandle
 
@@ -81,8 +80,6 @@ class Steps:
         return known
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
-        if is_compiling():
-            return None
         try:
             known = self._known.get(id(optimizer)) or self._meet(optimizer)
             known.steps += 1
@@ -97,8 +94,6 @@ class Steps:
             return self._failed(error)
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if is_compiling():
-            return
         try:
             self._done(optimizer)
         except Exception as error:  # noqa: BLE001 - the trace has it

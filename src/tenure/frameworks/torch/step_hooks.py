@@ -10,7 +10,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from torch.compiler import is_compiling
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from tenure.frameworks.torch.uncompiled import uncompiled
 
 Hook = Callable[[Any, Any, Any], Any]
 
@@ -46,7 +49,10 @@ def _register(kind: str, register: Callable[[Any], Any], hook: Hook) -> None:
         register(hook)
 
 
+@uncompiled
 def _run_before(optimizer: Any, args: Any, kwargs: Any) -> Any:
+    if is_compiling():  # not run: traced into a graph
+        return None
     result = None
     for hook in _before:
         changed = hook(optimizer, args, kwargs)
@@ -54,6 +60,9 @@ def _run_before(optimizer: Any, args: Any, kwargs: Any) -> Any:
     return result
 
 
+@uncompiled
 def _run_after(optimizer: Any, args: Any, kwargs: Any) -> None:
+    if is_compiling():
+        return
     for hook in _after:
         hook(optimizer, args, kwargs)
