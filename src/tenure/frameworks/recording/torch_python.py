@@ -34,6 +34,7 @@ _KINDS = {
 }
 
 
+_Thread: Any = threading.Thread
 # What subclasses may compute by themselves is asked of torch.
 _shape, _dtype, _is_nested = (vars(torch._C.TensorBase)[name].__get__ for name in ("shape", "dtype", "is_nested"))
 _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
@@ -81,8 +82,8 @@ class InPython:
         if "__new__" not in vars(torch.Tensor):
             torch.Tensor.__new__ = self._constructor
         self._mode.__enter__()
-        self._bootstrap = threading.Thread._bootstrap_inner
-        threading.Thread._bootstrap_inner = self._bootstrapped = _entering(self._bootstrap, self._mode)
+        self._bootstrap = _Thread._bootstrap_inner
+        _Thread._bootstrap_inner = self._bootstrapped = _entering(self._bootstrap, self._mode)
 
     def trouble(self, error: Exception) -> None:
         """Note an error of ours: the operation goes on."""
@@ -107,8 +108,8 @@ class InPython:
     def stop(self) -> None:
         """Take the hooks out again."""
         self._steps.stop()
-        if threading.Thread._bootstrap_inner is self._bootstrapped:
-            threading.Thread._bootstrap_inner = self._bootstrap
+        if _Thread._bootstrap_inner is self._bootstrapped:
+            _Thread._bootstrap_inner = self._bootstrap
         if vars(torch.Tensor).get("__new__") is self._constructor:
             del torch.Tensor.__new__
         self._mode.silent = True
