@@ -18,6 +18,7 @@ typedef struct {
     Py_ssize_t heirs;  /* direct subclasses, before it was last asked which of them to watch; -1 if it was not */
     PyObject *users;   /* counts the native users of a handle, who hold it by one reference together, and runs no Python
                         * code; or None */
+    int in_library;    /* whether a cap may be compared, and raise, while its library's own code runs */
 } Watched;
 
 static Watched *watched = NULL;
@@ -109,27 +110,21 @@ static PyObject *resolve(PyObject *without) {
 
 #include "births_latest.h"
 
-/* Frameworks do not survive an allocation that fails, so a full scope raises at the next instruction instead.
- * Before the new object exists, Python code may run. */
-static void raise_if_full(PyObject *region) {
-    PyObject *check = slot(region, CHECK);
-    if (check == Py_None) return;
-    Py_INCREF(check);
-    PyObject *error = PyObject_CallNoArgs(check);
-    Py_DECREF(check);
-    if (!error) PyErr_WriteUnraisable(region);
-    else if (error != Py_None) PyThreadState_SetAsyncExc(PyThread_get_thread_ident(), error);
-    Py_XDECREF(error);
-}
+#include "births_cap.h"
 
 static PyObject *birth(PyTypeObject *type, Py_ssize_t items) {
     allocfunc original = PyType_GenericAlloc;
-    for (Py_ssize_t i = 0; i < watched_count; i++)
-        if (watched[i].type == type) { original = watched[i].original; break; }
+    int in_library = 0;
+    for (Py_ssize_t i = 0; i < watched_count; i++) {
+        if (watched[i].type != type) continue;
+        original = watched[i].original;
+        in_library = watched[i].in_library;
+        break;
+    }
     PyObject *region = resolve(NULL);
     if (!region) return original(type, items);
     Py_INCREF(region);
-    raise_if_full(region);
+    if (slot(region, CHECK) != Py_None || full.region) compare_with_cap(region, in_library);
     make_room(region);
     int collecting = PyGC_Disable();
     PyObject *handle = original(type, items);
@@ -187,7 +182,8 @@ static PyObject *py_resume(PyObject *self, PyObject *unused) {
 
 static PyObject *py_watch(PyObject *self, PyObject *args) {
     PyObject *type, *users;
-    if (!PyArg_ParseTuple(args, "O!O", &PyType_Type, &type, &users)) return NULL;
+    int in_library;
+    if (!PyArg_ParseTuple(args, "O!Op", &PyType_Type, &type, &users, &in_library)) return NULL;
     PyTypeObject *t = (PyTypeObject *)type;
     Py_ssize_t at = 0;
     while (at < watched_count && watched[at].type != t) at++;
@@ -203,6 +199,7 @@ static PyObject *py_watch(PyObject *self, PyObject *args) {
     }
     Py_INCREF(users);
     Py_XSETREF(watched[at].users, users);
+    watched[at].in_library = in_library;
     if (t->tp_alloc != birth) {
         watched[at].original = t->tp_alloc;
         t->tp_alloc = birth;
@@ -297,7 +294,7 @@ static PyObject *py_survivors(PyObject *self, PyObject *births) {
 
 static PyMethodDef methods[] = {
     {"setup", py_setup, METH_VARARGS, "setup(var, generators, prefixes, compilers, region class)"},
-    {"watch", py_watch, METH_VARARGS, "watch(type, users): report births of this class"},
+    {"watch", py_watch, METH_VARARGS, "watch(type, users, in_library): report births of this class"},
     {"resume", py_resume, METH_NOARGS, "resume(): report births of all classes so far; False if there are new subclasses of them"},
     {"unwatch", py_unwatch, METH_NOARGS, "unwatch(): give every class its own allocator back"},
     {"settle", py_settle, METH_NOARGS, "settle(): what was born of late is in the births of its region"},

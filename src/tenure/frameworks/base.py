@@ -42,6 +42,8 @@ class Framework(Protocol):
     """One framework's part: what its tensors are, how they end, and who holds them natively."""
 
     name: str
+    # Whether its C++ passes a Python exception on wherever it calls Python, and its tensors answer without waiting.
+    passes_errors: bool
 
     def owns(self, kind: type) -> bool:
         """Whether instances of this class are this framework's tensors (concrete or symbolic)."""

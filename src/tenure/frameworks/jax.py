@@ -23,6 +23,7 @@ class Jax:
     """JAX's part of the Framework protocol."""
 
     name = "jax"
+    passes_errors = False
 
     def owns(self, kind: type) -> bool:
         """Concrete arrays, typed PRNG keys, and tracers."""

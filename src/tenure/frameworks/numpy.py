@@ -17,6 +17,7 @@ class Numpy:
     """NumPy's part of the Framework protocol."""
 
     name = "numpy"
+    passes_errors = False
 
     def owns(self, kind: type) -> bool:
         """Arrays and their subclasses; scalars are Python numbers here."""

@@ -29,6 +29,7 @@ class Tensorflow:
     """TensorFlow's part of the Framework protocol."""
 
     name = "tensorflow"
+    passes_errors = False
 
     def owns(self, kind: type) -> bool:
         """Eager and symbolic tensors, variables, and Keras's symbolic tensors."""
@@ -54,7 +55,7 @@ class Tensorflow:
 
     def buffers(self, tensor: Any) -> list[Buffer]:
         """The host memory behind an eager tensor or a variable, known by its address."""
-        if isinstance(tensor, EndedVariable) or _state(tensor) != "live":
+        if isinstance(tensor, EndedVariable) or not is_made(tensor) or _state(tensor) != "live":
             return []
         info = self.info(tensor)
         value, carrier = tensor, weakref.ref(tensor)
@@ -203,7 +204,15 @@ def _shape(tensor: Any) -> tuple[int | None, ...]:
 
 
 def is_made(thing: Any) -> bool:
-    """Whether it is a variable whose making did not fail half-way, or no variable; the exception may still hold it."""
+    """Whether it is complete: not a variable whose creation failed half-way, not an eager tensor still in creation.
+
+    An exception may still hold the first; the second is seen where TensorFlow's C++ calls Python, or another thread runs.
+    """
+    if isinstance(thing, Eager):
+        try:
+            thing._shape_tuple()
+        except tf.errors.InvalidArgumentError:  # "Invalid handle"
+            return False
     return not isinstance(thing, ResourceVariable) or "_handle" in vars(thing)
 
 

@@ -50,7 +50,7 @@ def setup(
     _var, _generators = var, generators
 
 
-def watch(kind: type, users: Callable[[Any], int] | None, /) -> None:
+def watch(kind: type, users: Callable[[Any], int] | None, passes_errors: bool, /) -> None:
     """Report births of this class. A callback cannot raise, so caps are looked at only when their scope is left."""
     slot = _slot(kind)
     if kind not in _originals:

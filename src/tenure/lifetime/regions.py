@@ -29,7 +29,8 @@ Record = tuple[Any, ...]
 class Region:
     """One open scope as the birth hook sees it; `births` is None once it has ended.
 
-    `check`, where set, is asked before each birth for the class of error to raise, if there may be no more.
+    `check`, where set, returns the error to raise if the scope is over its cap, or None. Called with True, it returns
+    a class that needs no arguments.
     """
 
     __slots__ = ("agen", "check", "frame", "limit", "moved", "name", "noted", "outer")
@@ -37,7 +38,7 @@ class Region:
     def __init__(self, name: str, outer: Region | None) -> None:
         self.name = name
         self.outer = outer
-        self.check: Callable[[], type[BaseException] | None] | None = None
+        self.check: Callable[[bool], Any] | None = None
         self.noted: list[Record] | None = []  # None when the region has ended
         self.limit = 48  # of records, before the dead are forgotten
         self.frame: FrameType | None = None
@@ -85,8 +86,8 @@ class Hook(Protocol):
     ) -> None:
         """Say where regions are found, which frames are not the user's, and what regions are."""
 
-    def watch(self, kind: type, users: Callable[[Any], int] | None, /) -> None:
-        """Report births of this class; `users` is as `Framework.births` has it."""
+    def watch(self, kind: type, users: Callable[[Any], int] | None, passes_errors: bool, /) -> None:
+        """Report births of this class; `users` and `passes_errors` are as `Framework` has them."""
 
     def resume(self) -> bool:
         """Report births of all classes that were watched before; False if these have new subclasses, or it cannot."""
@@ -180,7 +181,7 @@ def _watch(watcher: Hook, awake: tuple[Framework, ...]) -> None:
     try:
         for framework in awake:
             for kind, users in framework.births():
-                watcher.watch(kind, users)
+                watcher.watch(kind, users, framework.passes_errors)
     except BaseException:
         _watched = ()
         if not _open:

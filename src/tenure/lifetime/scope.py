@@ -185,17 +185,19 @@ class Scope:
             f"the largest:{''.join(largest)}\n  fix: end some earlier (tenure.dispose, a narrower scope), or raise the cap"
         )
 
-    def _check_cap(self, budget: Budget) -> type[CapExceeded] | None:
+    def _check_cap(self, budget: Budget, as_class: bool) -> Any:
         excess = self._excess() if budget.is_over() else None
         if excess is None or self._region is None:
             return None
         self._region.check = None  # once; the way out may make tensors too
-        text = str(excess)
+        if not as_class:
+            return excess
+        told = str(excess)
 
-        def begin(error: CapExceeded) -> None:
+        def begin(error: CapExceeded, text: str = told) -> None:
             CapExceeded.__init__(error, text)
 
-        # The interpreter raises a class at the next instruction, and makes the error itself, without arguments.
+        # In another thread the interpreter raises a class, and makes the error itself, without arguments.
         return type("CapExceeded", (CapExceeded,), {"__init__": begin, "__module__": CapExceeded.__module__})
 
 
@@ -222,7 +224,7 @@ def scope(name: Any = None, *, cap: int | str | None = None) -> Any:
     Arguments:
         name: for reports and errors; by default the place where the scope is opened.
         cap: the most bytes that may be alive in the scope (an int, or text such as "512 MiB"). Going over raises
-            `CapExceeded` at the next birth, or when the scope is left.
+            `CapExceeded` as soon as the framework has returned, or when the scope is left.
 
     Raises:
         ScopeError: entered twice, left out of order, or the cap makes no sense.

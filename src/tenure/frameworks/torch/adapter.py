@@ -49,6 +49,7 @@ class Torch:
     """PyTorch's part of the Framework protocol."""
 
     name = "torch"
+    passes_errors = True
 
     def owns(self, kind: type) -> bool:
         """Every Tensor subclass, parameters and symbolic tensors included."""
