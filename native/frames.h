@@ -31,3 +31,12 @@ static inline PyCodeObject *frame_code(_PyInterpreterFrame *frame) {
     return frame->f_code;
 #endif
 }
+
+/* Borrowed: the function that runs in a frame with code. */
+static inline PyObject *frame_function(_PyInterpreterFrame *frame) {
+#if PY_VERSION_HEX >= 0x030C0000
+    return frame->f_funcobj;
+#else
+    return (PyObject *)frame->f_func;
+#endif
+}

@@ -10,6 +10,7 @@ typedef struct {
     PyObject **keys;
     Py_ssize_t *counts;
     size_t mask;
+    Py_ssize_t seen; /* references found since it was last set to 0 */
 } Table;
 
 static size_t hash(PyObject *object, size_t mask) { return ((size_t)object >> 4) * 0x9E3779B97F4A7C15ULL >> 20 & mask; }
@@ -66,6 +67,8 @@ static void count_frame(_PyInterpreterFrame *frame, Table *table) {
         Py_ssize_t *count = local ? find(table, local) : NULL;
         if (count) (*count)++;
     }
+    Py_ssize_t *runs = find(table, frame_function(frame));
+    if (runs && frame->owner != FRAME_OWNED_BY_GENERATOR) (*runs)++;
 }
 
 #define MODULES 64
@@ -108,7 +111,10 @@ static PyObject *frame_references(PyObject *self, PyObject *args) {
 
 static int visit(PyObject *object, void *table) {
     Py_ssize_t *count = find(table, object);
-    if (count) (*count)++;
+    if (count) {
+        (*count)++;
+        ((Table *)table)->seen++;
+    }
     return 0;
 }
 
@@ -137,6 +143,29 @@ static PyObject *heap_references(PyObject *self, PyObject *args) {
     return close_table(&table, objects);
 }
 
+/* referrers(objects, heap): the things in the list `heap` that refer to any of `objects`, and for each of these how many
+ * such references there are. */
+static PyObject *py_referrers(PyObject *self, PyObject *args) {
+    PyObject *objects, *heap;
+    Table table;
+    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &objects, &PyList_Type, &heap)) return NULL;
+    PyObject *found = PyList_New(0);
+    if (!found || open_table(&table, objects) < 0) { Py_XDECREF(found); return NULL; }
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(heap); i++) {
+        PyObject *thing = PyList_GET_ITEM(heap, i);
+        traverseproc traverse = Py_TYPE(thing)->tp_traverse;
+        if (!traverse || PyModule_CheckExact(thing)) continue; /* see heap.py: asyncio's may have no end */
+        table.seen = 0;
+        traverse(thing, visit, &table);
+        if (table.seen && PyList_Append(found, thing) < 0) { Py_CLEAR(found); break; }
+    }
+    PyObject *counts = close_table(&table, objects);
+    PyObject *both = found && counts ? PyTuple_Pack(2, found, counts) : NULL;
+    Py_XDECREF(found);
+    Py_XDECREF(counts);
+    return both;
+}
+
 /* whole(ask, arguments): the list that `ask` gives, without tuples that are still being filled: whoever fills one must be
  * the only one who has it, and another thread could go on with that as soon as Python code runs. A tuple that is full and
  * about to grow cannot be told from others. */
@@ -161,6 +190,7 @@ static PyMethodDef methods[] = {
     {"whole", whole, METH_VARARGS, "whole(ask, arguments): what `ask` lists, but tuples that are still being filled"},
     {"frame_references", frame_references, METH_VARARGS, "references from running frames"},
     {"heap_references", heap_references, METH_VARARGS, "references from the heap"},
+    {"referrers", py_referrers, METH_VARARGS, "what refers to these, and how often to each"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -7,7 +7,7 @@ behind where torch allows it.
 from __future__ import annotations
 
 import sys
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -113,15 +113,19 @@ class Graph:
             names = [*names[: _SHOWN - 1], f"… {len(names) - _SHOWN} nodes …", names[-1]]
         return f"autograd {' → '.join(names)}"
 
-    def _saved(self, node: Any) -> Iterator[tuple[str, Any]]:
-        kind: Any = type(node)
-        fields = self._fields.get(kind)
-        if fields is None:
-            fields = self._fields[kind] = sorted(
+    def fields(self, kind: type) -> list[str]:
+        """The names under which nodes of this class keep what they saved."""
+        found = self._fields.get(kind)
+        if found is None:
+            found = self._fields[kind] = sorted(
                 (name for name in dir(kind) if name.startswith("_raw_saved_")),
                 key=lambda name: (name != "_raw_saved_self", name),
             )
-        for field in fields:
+        return found
+
+    def _saved(self, node: Any) -> Iterator[tuple[str, Any]]:
+        kind: Any = type(node)
+        for field in self.fields(kind):
             name = field.removeprefix("_raw_saved_")
             raw = _raw(node, field)
             many = isinstance(raw, (tuple, list))
@@ -226,6 +230,43 @@ def saved_by_functions(tensors: list[torch.Tensor]) -> dict[int, str]:
                 if id(value) in wanted:
                     found[id(value)] = type(node).__name__
     return found
+
+
+def held(things: list[Any]) -> set[int]:
+    """The ids of those that a live graph refers to below Python: hooks, and what hooks for saved tensors made."""
+    found = {id(thing) for thing in things if _are_hooks(thing)}
+    wanted = set(map(id, things)) - found
+    if not wanted:
+        return found
+    graph = Graph(heap.instances(heap.family(torch.Tensor, without=[EndedTensor])), set())
+    with torch._C.DisableTorchFunction():
+        for node in graph.keep:
+            if isinstance(node, torch.Tensor):
+                continue
+            for field in graph.fields(type(node)):
+                raw = _raw(node, field)
+                for one in raw if isinstance(raw, (tuple, list)) else (raw,):
+                    unpack = getattr(one, "unpack_hook", None)
+                    if unpack is not None:
+                        found.update(wanted & {id(unpack), id(one.data)})
+    node = raw = one = unpack = None
+    graph.clear()
+    return found
+
+
+def is_asked_by_backward(thing: Any) -> bool:
+    """Whether it is a function written in Python that is in a graph, or a tensor with hooks for its gradient."""
+    kind = type(thing)
+    if issubclass(kind, torch._C._FunctionBase):
+        return True
+    return issubclass(kind, torch.Tensor) and bool(hooks(thing))
+
+
+def _are_hooks(thing: Any) -> bool:
+    # The hooks of a tensor or a node: functions by the number of their handle.
+    if type(thing) is not OrderedDict:
+        return False
+    return bool(thing) and all(type(key) is int and callable(hook) for key, hook in thing.items())
 
 
 def storage(tensor: torch.Tensor) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from tenure import heap, references
+from tenure.frameworks.torch import autograd
 from tenure.frameworks.torch.counts import kept_by_native
 
 _known: dict[int, weakref.ref[Any]] = {}
@@ -18,7 +19,7 @@ _known: dict[int, weakref.ref[Any]] = {}
 def spared(tensors: list[torch.Tensor]) -> set[int]:
     """The ids of those that a scope leaves alone.
 
-    Buffers of modules and optimizer state; and handles that no name leads to, only native code (a `.grad` that was
+    Buffers of modules and optimizer state; what a live autograd graph leads to by way of Python; and handles that no name leads to, only native code (a `.grad` that was
     looked at, a tensor saved for backward): to end those would free nothing and hurt nobody but the gradient.
 
     Most tensors that outlive their scope are somebody's variables, which the reference count shows. Only for the others
@@ -46,6 +47,10 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
         for thing in heap.instances(heap.family(torch.nn.Module, torch.optim.Optimizer)):
             _known[id(thing)] = weakref.ref(thing)
         found = suspects & _belongings()
+    rest = [tensor for tensor in tensors if id(tensor) in suspects - found]
+    if rest:
+        # A backward pass that is still to come asks for what its functions, hooks and closures refer to.
+        found |= references.lead_to(rest, autograd.is_asked_by_backward, autograd.held)
     return native | found
 
 
