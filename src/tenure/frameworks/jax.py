@@ -245,6 +245,9 @@ def _teach() -> None:
     Array._check_if_deleted = _check_if_deleted
     _teach_to_tell(Array)
     Array.__dlpack_device__ = _checked(Array.__dlpack_device__)
+    layout = getattr(Array, "_pjrt_layout", None)
+    if layout is not None:  # jaxlib 0.10.2 reads through a null pointer there
+        Array._pjrt_layout = property(_checked(layout.__get__))
 
 
 def _teach_to_tell(kind: Any) -> None:
