@@ -120,25 +120,27 @@ static int visit(PyObject *object, void *table) {
 
 /* An extension's object that refers to a handle may be reading its memory: its reference explains nothing.
  * Classes written in Python and the interpreter's own types have no folder in their names. */
-static int is_opaque(PyTypeObject *type) {
-    static const char *known[] = {"collections.", "functools.", "itertools.", "types.", "torch.", "asyncio.", "weakref.",
-                                  "contextvars.", "operator.", "_", NULL};
+static int is_opaque(PyTypeObject *type, PyObject *known) {
     if (!strchr(type->tp_name, '.')) return 0;
-    for (int i = 0; known[i]; i++)
-        if (strncmp(type->tp_name, known[i], strlen(known[i])) == 0) return 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(known); i++) {
+        const char *prefix = PyUnicode_AsUTF8(PyTuple_GET_ITEM(known, i));
+        if (prefix && strncmp(type->tp_name, prefix, strlen(prefix)) == 0) return 0;
+    }
     return 1;
 }
 
-/* heap_references(objects, heap): for each, references from the things in the list `heap`, except `objects` itself. */
+/* heap_references(objects, heap, known): for each, references from the things in the list `heap`, except `objects` itself.
+ * `known` has the prefixes of those extensions' classes whose references explain something. */
 static PyObject *heap_references(PyObject *self, PyObject *args) {
-    PyObject *objects, *heap;
+    PyObject *objects, *heap, *known;
     Table table;
-    if (!PyArg_ParseTuple(args, "O!O!", &PyList_Type, &objects, &PyList_Type, &heap) || open_table(&table, objects) < 0)
+    if (!PyArg_ParseTuple(args, "O!O!O!", &PyList_Type, &objects, &PyList_Type, &heap, &PyTuple_Type, &known)
+        || open_table(&table, objects) < 0)
         return NULL;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(heap); i++) {
         PyObject *thing = PyList_GET_ITEM(heap, i);
         traverseproc traverse = Py_TYPE(thing)->tp_traverse;
-        if (traverse && thing != objects && !is_opaque(Py_TYPE(thing))) traverse(thing, visit, &table);
+        if (traverse && thing != objects && !is_opaque(Py_TYPE(thing), known)) traverse(thing, visit, &table);
     }
     return close_table(&table, objects);
 }

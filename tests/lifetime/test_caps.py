@@ -9,7 +9,9 @@ import pytest
 import tenure
 from tenure.lifetime import births_twin, regions
 
-natively = pytest.mark.skipif(regions.hook() is births_twin, reason="without native parts a cap is compared at the exit")
+natively = pytest.mark.skipif(
+    regions.hook() is births_twin, reason="without native parts a cap is compared at the exit"
+)
 
 TENSORFLOW = """
 import numpy as np

@@ -57,8 +57,6 @@ print(read)
 def test_every_attribute_can_be_read(which):
     pytest.importorskip(which)
     program = MADE[which] + READ
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=300
-    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-200:] + done.stderr[-1500:]
     assert int(done.stdout.split("\n")[-2]) > 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -66,6 +67,9 @@ class Framework(Protocol):
         `notice` gives the description that an ended handle is remembered by. Handles that only the attempt showed to
         be out of reach are left as they were, and returned with the reason.
         """
+
+    def prepare(self, hidden: Callable[[Any], AbstractContextManager[None]]) -> None:
+        """Called before births are watched. While `hidden(tensor)` is entered, tenure has no weak reference to it."""
 
     def births(self) -> Iterable[tuple[type, Callable[[Any], int] | None]]:
         """Classes whose new instances a scope claims.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -114,6 +115,9 @@ class Jax:
         seen = zip(references.from_frames(twins), references.from_heap(twins), strict=True)
         taken = {_start(twins[index]) for index, (framed, heap) in enumerate(seen) if framed + heap > 0}
         return kept | {id(array) for array in arrays if _start(array) in taken}
+
+    def prepare(self, hidden: Callable[[Any], AbstractContextManager[None]]) -> None:
+        """Nothing: weak references do not matter to it."""
 
     def births(self) -> Iterable[tuple[type, None]]:
         """Concrete arrays."""

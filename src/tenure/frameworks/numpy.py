@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy
@@ -52,6 +53,9 @@ class Numpy:
     def end(self, tensors: list[Any], notice: Callable[[Any], TensorInfo]) -> list[tuple[Any, str]]:
         """Nothing to do: `refusal` said so."""
         return []
+
+    def prepare(self, hidden: Callable[[Any], AbstractContextManager[None]]) -> None:
+        """Nothing: weak references do not matter to it."""
 
     def births(self) -> Iterable[tuple[type, None]]:
         """None: what a scope could not end it does not claim."""

@@ -6,6 +6,7 @@ import itertools
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy
@@ -101,6 +102,9 @@ class Tensorflow:
                 )
             variable.__class__ = EndedVariable
         return []
+
+    def prepare(self, hidden: Callable[[Any], AbstractContextManager[None]]) -> None:
+        """Nothing: weak references do not matter to it."""
 
     def births(self) -> Iterable[tuple[type, None]]:
         """Eager tensors; variables are never claimed."""

@@ -64,6 +64,13 @@ class Budget:
         self._last: Record | None = None
         self._since = 0
 
+    def forget(self) -> None:
+        """Begin again from the records, and refer to nothing until then."""
+        if self._lock.acquire(blocking=False):
+            self._begin()
+            self._moved = 0
+            self._lock.release()
+
     def is_over(self) -> bool:
         """Whether it is more than the cap. Asked while it answers, by a birth in here or another thread, it says no."""
         if not self._lock.acquire(blocking=False):
@@ -82,7 +89,7 @@ class Budget:
         while self._dead:
             self._forget(self._dead.popleft())
         moved = self._region.moved
-        for number in list(islice(reversed(moved), len(moved) - self._moved)):
+        for number in list(islice(reversed(moved), max(0, len(moved) - self._moved))):
             self._forget(number)
         self._moved = len(moved)
         for record in self._new():

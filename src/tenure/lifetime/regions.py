@@ -12,6 +12,7 @@ import contextlib
 import contextvars
 import inspect
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from types import AsyncGeneratorType, FrameType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -33,12 +34,13 @@ class Region:
     a class that needs no arguments.
     """
 
-    __slots__ = ("agen", "check", "frame", "limit", "moved", "name", "noted", "outer")
+    __slots__ = ("agen", "check", "forget", "frame", "limit", "moved", "name", "noted", "outer")
 
     def __init__(self, name: str, outer: Region | None) -> None:
         self.name = name
         self.outer = outer
         self.check: Callable[[bool], Any] | None = None
+        self.forget: Callable[[], None] | None = None  # lets go of what else refers weakly to what is owned here
         self.noted: list[Record] | None = []  # None when the region has ended
         self.limit = 48  # of records, before the dead are forgotten
         self.frame: FrameType | None = None
@@ -63,6 +65,18 @@ class Region:
         wanted = set(map(id, handles))
         taken = [record for record in self.records() if id(record[0]()) in wanted]
         self.moved.update((id(record), record) for record in taken)
+        return taken
+
+    def hide(self, handle: Any) -> list[Record]:
+        """Have no weak reference to this handle until its records, which are returned, are given back."""
+        births, taken = self.births, []
+        for index, record in enumerate(births or ()):
+            if record[0]() is handle and births is not None:
+                births[index] = (_DEAD, *record[1:])  # which a later look takes out
+                if self.moved.pop(id(record), None) is None:
+                    taken.append((handle, *record[1:]))
+                if self.forget is not None:
+                    self.forget()
         return taken
 
     def give(self, records: list[Record]) -> None:
@@ -114,6 +128,11 @@ class Hook(Protocol):
         """
 
 
+class _Gone:
+    """What is there no more."""
+
+
+_DEAD: Any = weakref.ref(_Gone())
 _var: contextvars.ContextVar[Region | None] = contextvars.ContextVar("tenure_region", default=None)
 _generators: dict[FrameType, list[Region]] = {}
 _lock = threading.RLock()
@@ -143,6 +162,18 @@ def hook() -> Hook:
 def current(without: Region | None = None) -> Region | None:
     """The region that owns the running code."""
     return (_hook or hook()).current(without) if _open else None
+
+
+@contextlib.contextmanager
+def hidden(handle: Any) -> Iterator[None]:
+    """While frameworks look for weak references to a handle: they are to find the user's alone."""
+    current()  # the hook in Python keeps a reference of its own until it is asked
+    taken = [(region, region.hide(handle)) for region in opened()]
+    try:
+        yield
+    finally:
+        for region, records in taken:
+            region.give([(weakref.ref(one), *rest) for one, *rest in records])
 
 
 def opened() -> list[Region]:
@@ -180,6 +211,7 @@ def _watch(watcher: Hook, awake: tuple[Framework, ...]) -> None:
     global _watched
     try:
         for framework in awake:
+            framework.prepare(hidden)
             for kind, users in framework.births():
                 watcher.watch(kind, users, framework.passes_errors)
     except BaseException:

@@ -50,7 +50,8 @@ class Scope:
             self.name = entered.short if entered else "scope"
         self._region = Region(self.name, regions.current())
         if self.cap is not None:
-            self._region.check = functools.partial(self._check_cap, Budget(self._region, self.cap))
+            budget = Budget(self._region, self.cap)
+            self._region.check, self._region.forget = functools.partial(self._check_cap, budget), budget.forget
         regions.enter(self._region, frame)
         return self
 

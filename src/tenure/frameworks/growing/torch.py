@@ -154,7 +154,8 @@ class Torch:
     def facts(self, handle: Any) -> dict[str, Any]:
         """What decides about the fault."""
         with torch._C.DisableTorchFunction():
-            whole = handle.untyped_storage().nbytes() if handle.layout == torch.strided else 0
+            storage = storage_of(handle)
+            whole = 0 if storage is None else storage.nbytes()
             return {
                 "graph": autograd.grad_fn(handle) is not None,
                 "shape": list(handle.shape),

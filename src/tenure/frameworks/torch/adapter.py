@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
 import torch
@@ -16,7 +18,7 @@ from tenure.errors import epitaph
 from tenure.frameworks import ended, host
 from tenure.frameworks.base import Buffer, Inner
 from tenure.frameworks.torch import counts, owners
-from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal, unseal
+from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal, teach, unseal
 from tenure.model import State, TensorInfo
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,7 +66,7 @@ class Torch:
         state: State = "symbolic" if is_symbolic(tensor) else "live"
         shape = tuple(int(n) if isinstance(n, int) else None for n in _shape(tensor))
         nbytes = 0
-        if state == "live" and tensor.layout == torch.strided and not tensor.is_nested:
+        if state == "live" and tensor.layout == torch.strided and not tensor.is_nested and counts.has_storage(tensor):
             nbytes = tensor.numel() * tensor.element_size()
         elif state == "live":
             nbytes = sum(buffer.nbytes for buffer in self.buffers(tensor))
@@ -80,7 +82,7 @@ class Torch:
         if tensor.layout in _SPARSE_PARTS:
             source = tensor.detach()
             parts = [getattr(source, part)() for part in _SPARSE_PARTS[tensor.layout]]
-        elif tensor.layout != torch.strided or _without_storage(tensor):
+        elif tensor.layout != torch.strided or _without_storage(tensor) or not counts.has_storage(tensor):
             return []
         return [_buffer(part) for part in parts]
 
@@ -93,6 +95,8 @@ class Torch:
             return "it is symbolic: it has no bytes, and the trace that made it owns it"
         if tensor.is_nested:
             return "a nested tensor has no single shape to keep; end its parts (x.unbind()) instead"
+        if not counts.has_storage(tensor):
+            return "it has no bytes: its data is an ended tensor's"
         if tensor.layout not in _SPARSE_PARTS and (tensor.layout != torch.strided or _without_storage(tensor)):
             return f"a {type(tensor).__name__} with layout {tensor.layout} keeps its bytes where tenure cannot reach"
         like, kind = torch.Tensor, type(tensor)
@@ -143,6 +147,7 @@ class Torch:
         One that cannot lose its bytes now, and that a function written in Python saved for backward, stays as it was:
         torch would hand that function this very handle.
         """
+        teach()
         kinds = [type(tensor) for tensor in tensors]
         for index in range(len(tensors)):
             ended.bury(tensors[index], notice(tensors[index]))
@@ -168,6 +173,11 @@ class Torch:
                 refused.append((tensor, f"{saved[id(tensor)]} saved this very handle for backward, and needs it there"))
         return refused
 
+    def prepare(self, hidden: Callable[[Any], AbstractContextManager[None]]) -> None:
+        """Let `torch.utils.swap_tensors`, which refuses tensors with weak references, see none of tenure's."""
+        if not isinstance(getattr(torch.utils, "weakref", weakref), _Weakref):
+            torch.utils.weakref = _Weakref(hidden)  # its module's own name for the module
+
     def births(self) -> Iterable[tuple[type, Callable[[Any], int] | None]]:
         """Plain tensors and the user's own subclasses; parameters and torch's internal classes are not claimed."""
         kinds = torch.Tensor.__subclasses__()
@@ -190,6 +200,21 @@ class Torch:
         from tenure.frameworks.torch import autograd
 
         return autograd.inner(tensor)
+
+
+class _Weakref:
+    """The module `weakref` as torch.utils sees it: without tenure's references."""
+
+    def __init__(self, hidden: Callable[[Any], AbstractContextManager[None]]) -> None:
+        self._hidden = hidden
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(weakref, name)
+
+    def getweakrefs(self, thing: Any) -> list[Any]:
+        """All weak references to it that are not tenure's."""
+        with self._hidden(thing):
+            return weakref.getweakrefs(thing)
 
 
 def _is_of_torch(kind: type) -> bool:
@@ -218,7 +243,7 @@ def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage | None:
     if is_symbolic(tensor) or _without_storage(tensor) or torch._is_functional_tensor(tensor):
         return None
     with torch._C.DisableTorchFunction():
-        return _storage(tensor) if _layout(tensor) == torch.strided else None
+        return _storage(tensor) if _layout(tensor) == torch.strided and counts.has_storage(tensor) else None
 
 
 def address(tensor: torch.Tensor) -> int:

@@ -205,7 +205,7 @@ def grads(tensors: Iterable[torch.Tensor], of: list[torch.Tensor]) -> list[tuple
 def inner(tensor: torch.Tensor) -> list[Inner]:
     """Which nodes hold this tensor's bytes, each by way of the nearest live tensors that lead there."""
     with torch._C.DisableTorchFunction():
-        address = tensor.untyped_storage()._cdata
+        address = storage(tensor)
 
     def same(value: Any) -> bool:
         return isinstance(value, torch.Tensor) and value.layout == torch.strided and storage(value) == address
@@ -272,7 +272,7 @@ def _are_hooks(thing: Any) -> bool:
 def storage(tensor: torch.Tensor) -> int:
     """The address by which a storage is known."""
     with torch._C.DisableTorchFunction():
-        return int(tensor.untyped_storage()._cdata)
+        return int(tensor.untyped_storage()._cdata) if counts.has_storage(tensor) else 0
 
 
 def unexplained(

@@ -21,6 +21,12 @@ def handle_users(tensor: torch.Tensor) -> int | None:
         return int(counter(tensor))
 
 
+def has_storage(tensor: torch.Tensor) -> bool:
+    """Whether torch will give its storage: not of a tensor whose `.data` was set to an ended one."""
+    has = getattr(torch._C, "_has_storage", None)
+    return tensor.layout != torch.strided or has is None or bool(has(tensor))
+
+
 def storage_users(tensor: torch.Tensor) -> int | None:
     """How many tensors (and others) refer to this tensor's storage."""
     counter = getattr(torch._C, "_storage_Use_Count", None)

@@ -6,6 +6,7 @@ whatever else used the old one (a view, an export, the autograd graph, a `.grad`
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -140,6 +141,25 @@ def _empty_in_place(tensor: torch.Tensor, text: str) -> bool:
         return False
     core.empty(tensor._cdata, text, True)
     return True
+
+
+def teach() -> None:
+    """Let `to_dlpack`, a C++ function that knows no subclasses, say what tenure knows about ended tensors."""
+    original = torch.utils.dlpack.to_dlpack
+    if hasattr(original, "tenure"):
+        return
+
+    @functools.wraps(original)
+    def to_dlpack(*args: Any, **kwargs: Any) -> Any:
+        handle = _first_ended([*args, *kwargs.values()])
+        if handle is not None:
+            raise ended.complain(handle, "to_dlpack()", sites.here())
+        return original(*args, **kwargs)
+
+    to_dlpack.tenure = True  # type: ignore[attr-defined]
+    for home in (torch, torch.utils.dlpack):
+        if getattr(home, "to_dlpack", None) is original:
+            home.to_dlpack = to_dlpack
 
 
 def handles() -> Any:
