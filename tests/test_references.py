@@ -81,7 +81,9 @@ def test_both_count_the_same_references(monkeypatch, count):
         around, counts = references._around(objects, snapshot)
         theirs = in_python(monkeypatch, lambda: references._around(objects, snapshot))  # noqa: B023
         assert (list(map(id, around)), counts) == (list(map(id, theirs[0])), theirs[1])
-        del around, theirs, snapshot
+        snapshot.clear()
+        around.clear()
+        theirs[0].clear()
         assert made
 
 

@@ -98,11 +98,14 @@ def unexplained(objects: list[Any], explained: Sequence[int]) -> set[int]:
     return {id(objects[at]) for at, count in enumerate(more) if count > framed[at] + heap[at]}
 
 
-def lead_to(objects: list[Any], is_end: Callable[[Any], bool], holds: Callable[[list[Any]], set[int]]) -> set[int]:
+def lead_to(
+    objects: list[Any], is_end: Callable[[Any], bool], holds: Callable[[list[Any]], set[int]]
+) -> tuple[set[int], bool]:
     """The ids of those that something of native code's leads to: containers, closures and objects on the way are followed.
 
     Something for which `is_end` is true; or something with a reference that neither heap nor frames explain, if `holds`
-    says of it (by its id) that native code holds it.
+    says of it (by its id) that native code holds it. `is_end` is asked of all that is on the way. Also returned: whether
+    the search came to its end.
     """
     snapshot = heap.objects()
     variables = _variables()
@@ -140,7 +143,7 @@ def lead_to(objects: list[Any], is_end: Callable[[Any], bool], holds: Callable[[
         fresh = below[waiting.pop()] - found
         found |= fresh
         waiting.extend(fresh)
-    return found & set(map(id, objects))
+    return found & set(map(id, objects)), not levels[-1]
 
 
 def _around(objects: list[Any], snapshot: list[Any]) -> tuple[list[Any], list[int]]:

@@ -23,7 +23,7 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
     looked at, a tensor saved for backward): to end those would free nothing and hurt nobody but the gradient.
 
     Most tensors that outlive their scope are somebody's variables, which the reference count shows. Only for the others
-    are the known owners asked, and only if that does not explain them is the heap searched for new owners.
+    are the known owners asked, and only if that does not explain them is the heap searched for who leads to them.
     """
     kept = kept_by_native(tensors)
     # What is held by nothing else needs no look at the frames, which is most of the work.
@@ -43,23 +43,22 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
     if not suspects:
         return native
     found = suspects & _belongings()
-    if found != suspects and _are_in_dicts([tensor for tensor in tensors if id(tensor) in suspects - found]):
-        for thing in heap.instances(heap.family(torch.nn.Module, torch.optim.Optimizer)):
-            _known[id(thing)] = weakref.ref(thing)
-        found = suspects & _belongings()
     rest = [tensor for tensor in tensors if id(tensor) in suspects - found]
     if rest:
         # A backward pass that is still to come asks for what its functions, hooks and closures refer to.
-        found |= references.lead_to(rest, autograd.is_asked_by_backward, autograd.held)
+        needed, is_complete = references.lead_to(rest, _note, autograd.held)
+        if not is_complete:
+            for thing in heap.instances(heap.family(torch.nn.Module, torch.optim.Optimizer)):
+                _note(thing)
+        found |= needed | (suspects & _belongings())
     return native | found
 
 
-def _are_in_dicts(tensors: list[torch.Tensor]) -> bool:
-    # Modules and optimizers keep their tensors in dicts, or in lists in them; what is elsewhere needs no search for owners.
-    around = heap.referrers(tensors)
-    within = [thing for thing in around if type(thing) in (list, tuple) and thing is not tensors]
-    beyond = heap.referrers(within)  # `around` is one of them: in one list with it, it would be a cycle
-    return any(isinstance(thing, dict) for things in (around, beyond) for thing in things)
+def _note(thing: Any) -> bool:
+    if issubclass(type(thing), torch.nn.Module | torch.optim.Optimizer):
+        _known[id(thing)] = weakref.ref(thing)
+        return False
+    return autograd.is_asked_by_backward(thing)
 
 
 def _belongings() -> set[int]:
