@@ -122,7 +122,7 @@ def test_the_verbs_work_on_it(capsys, tmp_path):
     assert "made of a CUDA snapshot of PyTorch" in report
     assert "past its last use" not in report
     assert "Verdict: leaks not judged; the peak is 86.8 MiB on cuda:0." in report
-    assert "leaks not judged: the file is from another tool, and has no leak checks" in report
+    assert "leaks and last uses not judged: the file is from another tool, which does not record them" in report
     assert cli.main(["sql", one, "select count(*) as n from buffers", "--format", "csv"]) == 0
     assert capsys.readouterr().out.split() == ["n", "487"]
     assert cli.main(["diff", one, other]) == 0

@@ -41,6 +41,8 @@ def test_the_peak_is_of_arrays_alone(native, tmp_path):
     trace = tenure.load(tmp_path / "t")
     found = summary(trace, trace.scanned, trace.peak())
     assert found.peak.bytes < temporaries
+    if native == "0":  # no uses are seen: nothing is said to be past its last
+        assert (found.peak.past, trace.drag()) == (0, None)
     (line,) = [line for line in found.limits if "arrays alone" in line]
     assert line == (
         "peak judged in part: it counts arrays alone, not the temporary memory of compiled programs: "

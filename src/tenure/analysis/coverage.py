@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tenure.analysis.scan import Scan, Source
+from tenure.analysis.scan import Scan
 from tenure.trace import checks, marks
 from tenure.trace.checks import Checks
 from tenure.trace.reader import Recorded
@@ -16,6 +16,7 @@ CHECKS, STEPS = 8, 16  # about as many as a leak needs to show
 _MISSED = 0.5  # of the events
 _NAMED = 4  # processes in a line
 _CHECKING = "looking for leaks:"  # what a recorder's problems begin with that leave its events whole
+_OTHER_TOOL = "the file is from another tool, which does not record them"
 _IN_PYTHON: dict[str, tuple[tuple[str, ...], str]] = {
     "torch": (("leaks", "peak"), "memory inside operations, and tensors of threads that ran before, are not included"),
     "jax": (("peak", "last uses"), "arrays are sampled ten times a second, and their uses are not seen"),
@@ -41,7 +42,7 @@ def not_judged(trace: Recorded, scan: Scan) -> tuple[NotJudged, ...]:
     found: dict[tuple[str, str, bool], list[int]] = {}
     known = _checks(trace)
     for at, (process, source) in enumerate(zip(trace.processes, scan.sources, strict=True)):
-        names, frameworks = _words(source, "name"), _words(source, "framework")
+        names, frameworks = source.texts("name"), source.texts("framework")
         allocated = any(most for most, _, _ in scan.peaks(at if len(scan.sources) > 1 else -1))
         why = _unchecked(trace, process, known.get(process.pid), len(scan.steps[at])) if allocated else ""
         limits = list(_of_process(process, names, frameworks, why))
@@ -91,10 +92,6 @@ def _checks(trace: Recorded) -> dict[int, Checks]:
     return {one.pid: one for one in checks.read(trace.path)} if trace.path.is_dir() else {}
 
 
-def _words(source: Source, column: str) -> list[str]:
-    return sorted({text for _, texts in source.numbers.words(column) for text in texts.to_pylist() if text})
-
-
 def _of_process(
     process: Process, names: Sequence[str], frameworks: Collection[str], unchecked: str
 ) -> Iterator[NotJudged]:
@@ -103,6 +100,8 @@ def _of_process(
         yield NotJudged("peak", "the process was killed, or still runs", partly=True)
     elif unchecked:
         yield NotJudged("leaks", unchecked)
+    if not process.uses:
+        yield NotJudged("last uses", _OTHER_TOOL)
     for name in names:
         yield from _of_mark(name, frameworks)
 
@@ -110,7 +109,7 @@ def _of_process(
 def _unchecked(trace: Recorded, process: Process, seen: Checks | None, steps: int) -> str:
     """Why leaks would not have been found in a process that ended by itself; empty if they would."""
     if not process.uses:
-        return "the file is from another tool, and has no leak checks"
+        return _OTHER_TOOL
     if not trace.path.is_dir():
         return f"this is one stream of a trace; its leak checks are in the folder: tenure report {trace.path.parent}"
     if seen is None:
@@ -139,4 +138,4 @@ def _of_mark(name: str, frameworks: Collection[str]) -> Iterator[NotJudged]:
         results, why = _IN_PYTHON[recording[0]]
         for what in results:
             told = f"{recording[0]} was recorded without native extensions: {why}"
-            yield NotJudged(what, told, partly=True)
+            yield NotJudged(what, told, partly=recording[0] != "jax" or what != "last uses")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tenure.analysis.amounts import apart, is_unchanged, source
-from tenure.analysis.peak import alive_on, device_of, past_use, tells_uses
+from tenure.analysis.peak import alive_on, device_of, past_use
 from tenure.analysis.release import Release, release
 from tenure.analysis.relief import Life, Player, stretches
 from tenure.analysis.rows import rows_of
@@ -107,7 +107,7 @@ def drag(scan: Scan, device: str | None = None) -> Drag | None:
     from pyarrow import compute
 
     number = device_of(scan, device)
-    if number is None or not tells_uses(scan):
+    if number is None or not scan.tells_uses:
         return None
     most, at, _ = scan.peaks()[number]
     past = past_use(scan, alive_on(scan, number, at), at)

@@ -129,14 +129,9 @@ def alive_on(scan: Scan, device: int, at: int | None) -> Any:
     return alive.filter(compute.and_(compute.equal(alive["device"], device), compute.greater(alive["bytes"], 0)))
 
 
-def tells_uses(scan: Scan) -> bool:
-    """Whether it is known what was used when: not in what was made of other tools' files."""
-    return all(stream.process.uses for stream in scan.streams)
-
-
 def used_until(scan: Scan, life: Mapping[str, Any]) -> int:
     """When a life was used last. Where nobody told, to its end: nothing of it is known to be past its last use."""
-    if tells_uses(scan):
+    if scan.tells_uses:
         return int(max(life["last_use"], life["born"]))
     return int(min(life["ended"], max(scan.facts[1], life["born"])))
 
@@ -145,7 +140,7 @@ def past_use(scan: Scan, alive: Any, at: int) -> Any:
     """Those of the living that nobody used after this moment, nor in it."""
     from pyarrow import compute
 
-    if not tells_uses(scan):
+    if not scan.tells_uses:
         return alive.slice(0, 0)
     last = compute.max_element_wise(alive["last_use"], alive["born"])
     past = alive.filter(compute.and_(compute.less(last, at), compute.greater(alive["ended"], at)))

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from tenure.errors import TraceError
-from tenure.trace import digest
+from tenure.trace import digest, marks
 from tenure.trace.digest import COLUMNS, MAPPED, Kept
 from tenure.trace.events import KINDS
 from tenure.trace.numbers import Numbers
@@ -79,6 +79,18 @@ class Source:
         self._simple = all(len(one) == 1 for one in maps.values())
         self._same = tuple(maps[column][0][1] for column in MAPPED)
 
+    def texts(self, column: str) -> list[str]:
+        """The words of a column, in their order."""
+        return sorted({text for _, texts in self.numbers.words(column) for text in texts.to_pylist() if text})
+
+    @property
+    def tells_uses(self) -> bool:
+        """Whether its recorder saw what was used when: JAX's in Python does not, nor do other tools."""
+        recorded = map(marks.read_recording, self.texts("name"))
+        return self.numbers.stream.process.uses and (
+            ("jax", False) not in recorded or "jax" not in self.texts("framework")
+        )
+
     def feed(self, core: Any, scan: Any, chunk: Sequence[tuple[int, Any]]) -> int:
         """Give a chunk to the scan; the latest time in it."""
         latest = -1
@@ -116,6 +128,11 @@ class Scan:
         """First and last time, births and their bytes, and how many rows came too late."""
         found: tuple[int, int, int, int, int] = self.core.facts(self.state)
         return found
+
+    @cached_property
+    def tells_uses(self) -> bool:
+        """Whether it is known of all streams what was used when."""
+        return all(source.tells_uses for source in self.sources)
 
     def words(self, column: str) -> list[str]:
         """The words of a column, by number."""

@@ -169,7 +169,7 @@ class _Drawing:
 
         self._core, self._moments, self._width = scan.core, moments, len(moments) + 1
         self._devices = pa.array([devices.index(at) if at in devices else -1 for at in range(64)], pa.int32())
-        self._scan, self._uses = scan, all(stream.process.uses for stream in scan.streams)
+        self._scan, self._uses = scan, scan.tells_uses
         self._numbers = list(devices)
         sizes = scan.sites()
         births = sizes["births"].to_pylist()

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any, BinaryIO
 
-from tenure.analysis.peak import tells_uses
 from tenure.findings import Finding
 from tenure.model import size
 from tenure.trace.database import CHOSEN
@@ -138,7 +137,7 @@ class _Picture:
         return self._out.counter(f"{device}: {kind[0]}", group, self._span)
 
     def _lives(self) -> None:
-        uses = tells_uses(self._job.trace.scanned)
+        uses = self._job.trace.scanned.tells_uses
         for row in self._job.rows(_LARGEST.format(self._last, self._last)):
             group = self._out.group("lives", self._processes[row["process"]], rank=0)
             # Tracks of one name are shown as one: lives that overlap lie below each other.

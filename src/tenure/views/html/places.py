@@ -8,7 +8,7 @@ from typing import Any
 
 from tenure.analysis.amounts import apart, frames, place
 from tenure.analysis.leaks import Leak
-from tenure.analysis.peak import tells_uses, used_until
+from tenure.analysis.peak import used_until
 from tenure.analysis.rows import births_of, rows_of
 from tenure.analysis.scan import NEVER, Scan
 from tenure.analysis.timeline import SAMPLE, thinned
@@ -40,7 +40,7 @@ def sites(scan: Scan, sample: Any, order: dict[int, int], held: dict[tuple[str, 
             "line": line,
             "function": function and shown(function, 120),
             **{name: totals[number][name] for name in ("births", "bytes", "count", "alive")},
-            "drag": totals[number]["drag"] / 1e6 if tells_uses(scan) else 0.0,
+            "drag": totals[number]["drag"] / 1e6 if scan.tells_uses else 0.0,
             "lives": lives_told(scan, rows),
             "holders": held.get((file or "", line or 0), [])[:_HOLDERS],
         }
