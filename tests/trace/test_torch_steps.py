@@ -30,7 +30,7 @@ def trained(tmp_path, optimizer=None, *, steps=6, around=lambda step: step(), pr
     made = (optimizer or torch.optim.AdamW)(model.parameters(), lr=0.01)
     prepare(made)
     x = torch.randn(8, 64)
-    with tenure.trace(tmp_path / "trace"):
+    with tenure.trace(tmp_path / "trace", replace=True):
         for _ in range(steps):
             model(x).backward()
             around(made.step)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from tenure import outputs
+from tenure import console, outputs
 from tenure.errors import TraceError
 from tenure.findings import is_array
 from tenure.trace import api, autostart, folders
@@ -74,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
     if not _is_installed():
         shim = str(Path(autostart.__file__).parent / "site")
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (shim, os.environ.get("PYTHONPATH"))))
+    if not options.quiet and (cause := _unrecorded()):
+        console.say(f"nothing will be recorded: {cause}")
     _become([*python, *command], environment)
 
 
@@ -108,6 +110,15 @@ def _is_installed() -> bool:
     """Whether Python reads the .pth file that begins the recording; not so where tenure is on PYTHONPATH only."""
     places: list[str] = [*site.getsitepackages(), site.getusersitepackages()]
     return any(Path(place, "tenure-autostart.pth").exists() for place in places)
+
+
+def _unrecorded() -> str:
+    """Why Python will not begin the recording; empty if it will."""
+    if sys.flags.no_site:
+        return "with -S Python starts nothing before the script; leave it out"
+    if sys.flags.ignore_environment and not _is_installed():
+        return "with -I or -E Python ignores PYTHONPATH, where tenure is; install tenure, or leave it out"
+    return ""
 
 
 def _flags() -> list[str]:

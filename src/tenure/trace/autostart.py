@@ -35,6 +35,7 @@ _JOBS = (
     "TORCHELASTIC_RUN_ID",
     "MASTER_PORT",
 )
+_ROOM = 1024  # MiB of address space: Arrow, a thread, and what they keep
 _PATIENCE = 5.0  # seconds that another process may take to look at the folder
 
 # What comes along with a recording; by name, for it stands on what is here.
@@ -125,6 +126,7 @@ class _Guest:
         _waiting = None
         imports.forget(self.start)
         try:
+            _need_room()
             if "claim" in self.how:
                 self.folder = _claimed(self.folder, self.how["claim"], self._trouble)
                 os.environ[TRACE] = str(self.folder)  # for the processes that this one starts
@@ -137,12 +139,28 @@ class _Guest:
             recorder.start(fresh=False)
             _stop_with_children_of_multiprocessing(recorder)
         except Exception as error:  # noqa: BLE001
-            self._trouble(f"no trace: {error}")
+            self._trouble(f"no trace: {str(error) or type(error).__name__}")
         finally:
             imports.look_again()
 
     def _trouble(self, text: str) -> None:
         _say(self.how, text)
+
+
+def _need_room() -> None:
+    """Raise MemoryError where the program would lack the address space that a recording takes."""
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    try:
+        taken = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+    except (OSError, ValueError, IndexError):  # not on Linux
+        return
+    left = max(limit - taken, 0) >> 20
+    if left < _ROOM:
+        raise MemoryError(f"only {left} MiB of address space are left (ulimit -v), and a recording may need {_ROOM}")
 
 
 def _claimed(folder: Path, run: str, say: Callable[[str], None]) -> Path:

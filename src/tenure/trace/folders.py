@@ -92,8 +92,14 @@ def _describe(folder: Path, run: dict[str, Any]) -> None:
         "pid": os.getpid(),
         **run,
     }
-    with (folder / _META).open("x", encoding="utf-8") as file:
-        file.write(json.dumps(about, indent=1) + "\n")
+    meta = folder / _META
+    file = meta.open("x", encoding="utf-8")
+    try:
+        with file:
+            file.write(json.dumps(about, indent=1) + "\n")
+    except OSError:
+        meta.unlink()  # half of it would say nothing
+        raise
 
 
 def _remove_trace(folder: Path, names: list[str]) -> None:

@@ -23,9 +23,16 @@ class Stream:
     """
 
     def __init__(self, folder: Path, name: str, about: dict[str, str]) -> None:
+        self.path, self._file = _new_file(folder, name)
+        try:
+            self._begin(about)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _begin(self, about: dict[str, str]) -> None:
         import pyarrow as pa
 
-        self.path, self._file = _new_file(folder, name)
         described = schema().with_metadata({f"tenure.{key}": value for key, value in about.items()})
         self._sums = OwnFile(self.path.with_suffix(".sums"))
         # zstd would make it three fifths as large, and take four times as long, for which the user's program has to wait.
