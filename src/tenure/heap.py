@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
@@ -9,6 +10,8 @@ from types import ModuleType
 from typing import Any
 
 from tenure import native
+
+CACHE: type = functools._lru_cache_wrapper  # a function whose results functools keeps for later calls
 
 
 def objects() -> list[Any]:

@@ -90,7 +90,9 @@ class Compared:
     @property
     def is_clean(self):
         """No difference is left; the process may end differently only where tests did."""
-        return not self.different and (self.exit == self.plain_exit or bool(self.flaky or self.named))
+        return (
+            self.tests > 0 and not self.different and (self.exit == self.plain_exit or bool(self.flaky or self.named))
+        )
 
 
 def differing(plain, other):

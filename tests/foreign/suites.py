@@ -81,13 +81,6 @@ SUITES = (
         ("--ignore-glob=*flax*", "--ignore-glob=*mlx*", "--ignore-glob=*paddle*"),
     ),
     Suite(
-        "pytorch_optimizer",
-        "4.1.0",
-        "76c994e94c0b2d0802976c14804a9de09d7055cd3b05db56a86d3295eced435f",
-        ("tests",),
-        path=(".",),
-    ),
-    Suite(
         "pytorch-ignite",
         "0.5.5",
         "2c14de75c939a3cc06d2e7de00b1e0a261917ef9bd874dac2e69d789dfa9cc64",

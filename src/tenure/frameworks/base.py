@@ -80,7 +80,7 @@ class Framework(Protocol):
     def exempt(self, tensors: list[Any]) -> set[int]:
         """The ids of those born in a scope, all of one class, that belong to something longer-lived.
 
-        Buffers of modules, optimizer state, constants that a compiler caches.
+        Buffers of modules, optimizer state, cached results, constants that a compiler caches.
         """
 
     def live(self) -> Iterator[Any]:

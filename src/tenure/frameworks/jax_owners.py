@@ -1,43 +1,28 @@
-"""Which arrays belong to a variable of a library: JAX has none of its own, Keras and Flax keep an array in each."""
+"""Which arrays outlive a scope: JAX has no variables, Keras and Flax keep an array in each; and caches are for later calls."""
 
 from __future__ import annotations
 
 import sys
-import weakref
 from typing import Any
 
 from tenure import heap, references
 
-_CLASSES = (("keras.src.backend.common.variables", "Variable"), ("flax.nnx.variablelib", "Variable"))
-_DEPTH = 3  # a variable's attributes, and containers in them: a variable may hold a tree of arrays
-_known: dict[int, weakref.ref[Any]] = {}
+_VARIABLES = (("keras.src.backend.common.variables", "Variable"), ("flax.nnx.variablelib", "Variable"))
 
 
 def spared(arrays: list[Any]) -> set[int]:
-    """The ids of those that live variables hold. The heap is searched only if no known variable explains one."""
-    loaded = [getattr(sys.modules.get(module), name, None) for module, name in _CLASSES]
-    kinds = [kind for kind in loaded if isinstance(kind, type)]
-    if not kinds:
-        return set()
+    """The ids of those that a variable or a cache of functools leads to; sought only for what more than names hold."""
     more = references.counts(arrays)
+    if not any(more):
+        return set()
     named = references.from_frames(arrays, named=True)
-    suspects = {id(array) for array, count, names in zip(arrays, more, named, strict=True) if count > names}
-    found = suspects & _inside([variable for ref in list(_known.values()) if (variable := ref()) is not None])
-    if found == suspects:
-        return found
-    variables = list(heap.instances(heap.family(*kinds)))
-    _known.clear()
-    for variable in variables:
-        if type(variable).__weakrefoffset__:  # Flax's have no room for weak references: they are searched for each time
-            _known[id(variable)] = weakref.ref(variable)
-    return suspects & _inside(variables)
+    suspects = [array for array, count, names in zip(arrays, more, named, strict=True) if count > names]
+    if not suspects:
+        return set()
+    loaded = [getattr(sys.modules.get(module), name, None) for module, name in _VARIABLES]
+    variables = tuple(kind for kind in loaded if isinstance(kind, type))
 
+    def outlives(thing: Any) -> bool:
+        return type(thing) is heap.CACHE or issubclass(type(thing), variables)
 
-def _inside(level: list[Any]) -> set[int]:
-    """The ids of what these hold, in containers too."""
-    found: set[int] = set()
-    for _ in range(_DEPTH):
-        level = heap.referents(level)
-        found.update(map(id, level))
-        level = [thing for thing in level if type(thing) in (dict, list, tuple)]
-    return found
+    return references.lead_to(suspects, outlives, lambda things: set())[0]

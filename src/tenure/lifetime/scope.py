@@ -210,8 +210,8 @@ def scope(name: Any = None, *, cap: int | str | None = None) -> Any:
     """Own the tensors born in a block, or in a function, and end them when it is left, also by an exception.
 
     What a decorated function returns (or a decorated generator yields) escapes, through any nesting. A `with` block
-    has no value: say `s.keep(x)` or `tenure.keep(x)`. Parameters, variables, optimizer state and buffers of modules
-    are never claimed. The scope holds weakly: what would die earlier without it, dies earlier with it.
+    has no value: say `s.keep(x)` or `tenure.keep(x)`. Parameters, variables, optimizer state, buffers of modules
+    and what functools' caches hold are never claimed. The scope holds weakly: what would die earlier without it, dies earlier with it.
 
     Example:
         with tenure.scope("step") as s:

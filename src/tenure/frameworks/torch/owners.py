@@ -19,8 +19,9 @@ _known: dict[int, weakref.ref[Any]] = {}
 def spared(tensors: list[torch.Tensor]) -> set[int]:
     """The ids of those that a scope leaves alone.
 
-    Buffers of modules and optimizer state; what a live autograd graph leads to by way of Python; and handles that no name leads to, only native code (a `.grad` that was
-    looked at, a tensor saved for backward): to end those would free nothing and hurt nobody but the gradient.
+    Buffers of modules, optimizer state and what functools' caches lead to; what a live autograd graph leads to by way of
+    Python; and handles that no name leads to, only native code (a `.grad` that was looked at, a tensor saved for
+    backward): to end those would free nothing and hurt nobody but the gradient.
 
     Most tensors that outlive their scope are somebody's variables, which the reference count shows. Only for the others
     are the known owners asked, and only if that does not explain them is the heap searched for who leads to them.
@@ -58,7 +59,8 @@ def _note(thing: Any) -> bool:
     if issubclass(type(thing), torch.nn.Module | torch.optim.Optimizer):
         _known[id(thing)] = weakref.ref(thing)
         return False
-    return autograd.is_asked_by_backward(thing)
+    # What a cache has is for later calls.
+    return type(thing) is heap.CACHE or autograd.is_asked_by_backward(thing)
 
 
 def _belongings() -> set[int]:
