@@ -163,7 +163,9 @@ class Autograd:
         if source is None:
             return []
         made = Flow(source, source.function(place.line)).last(name, place.line)
-        return [source.place("birth", made.node)] if made is not None and not isinstance(made.node, ast.Expr) else []
+        if made is None or isinstance(made.node, ast.Expr) or (made.value is not None and not made.is_computed):
+            return []
+        return [source.place("birth", made.node)]
 
     def _optimizer_steps(self) -> list[Place]:
         if not self.raised.mentions("retain_graph", "optim"):
@@ -212,7 +214,8 @@ class Autograd:
 
     def _made(self, source: Source, frame: Frame, name: str) -> Place | None:
         made = Flow(source, source.function(frame.line)).last(name, frame.line)
-        return source.place("birth", made.node) if made and isinstance(made.node, ast.Assign) else None
+        is_made = made is not None and isinstance(made.node, ast.Assign) and made.is_computed
+        return source.place("birth", made.node) if made is not None and is_made else None
 
     def _leaf(self, source: Source, frame: Frame, name: str) -> bool | None:
         """Whether the source shows an operation on something that requires grad."""

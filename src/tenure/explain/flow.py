@@ -12,6 +12,13 @@ from tenure.explain.source import Function, Source, dotted, first_line, last_lin
 _DETACHING = ("detach", "detach_", "data", "item", "numpy", "tolist", "repackage", "requires_grad_")
 
 
+def is_computed(value: ast.expr | None) -> bool:
+    """Whether an expression has an operation in it: one without, such as `None`, cannot have made a tensor."""
+    if value is None:
+        return False
+    return any(isinstance(part, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare) for part in ast.walk(value))
+
+
 @dataclass(frozen=True)
 class Step:
     """One statement that binds something: what it binds, and what it reads, as dotted names."""
@@ -29,9 +36,7 @@ class Step:
     @cached_property
     def is_computed(self) -> bool:
         """Whether the value is the result of an operation, not a constant, a name or a container of these."""
-        return self.value is not None and any(
-            isinstance(part, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare) for part in ast.walk(self.value)
-        )
+        return is_computed(self.value)
 
     @cached_property
     def detaches(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure import sites
 from tenure.explain import values
+from tenure.explain.flow import is_computed
 from tenure.explain.source import Source, dotted, ends, first_line, last_line, targets_of
 from tenure.findings import Place
 
@@ -108,7 +109,7 @@ class Graphs:
         wanted = _meant(call) if call is not None else set()
         for near in self.raised.sources:
             for node in near.nodes:
-                if not isinstance(node, ast.Assign) or node.lineno == frame.line:
+                if not isinstance(node, ast.Assign) or node.lineno == frame.line or not is_computed(node.value):
                     continue
                 if any(dotted(target) in wanted - {""} for target in targets_of(node)):
                     return [near.place("birth", node)]
