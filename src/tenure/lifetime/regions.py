@@ -2,7 +2,8 @@
 
 A region is the part of a scope that births need. The context variable follows tasks (a task starts in the scope that
 created it) and threads start outside every scope. Generators share their consumer's context, so a region opened in a
-generator counts only while that generator runs. Whatever a context still names, an ended region is passed over, so
+generator counts only while that generator runs, unless the generator is a context manager or a fixture of pytest: then
+its consumer is what is in the scope. Whatever a context still names, an ended region is passed over, so
 nothing has to be put back in order when a generator is abandoned or closed from elsewhere.
 """
 
@@ -137,7 +138,7 @@ _var: contextvars.ContextVar[Region | None] = contextvars.ContextVar("tenure_reg
 _generators: dict[FrameType, list[Region]] = {}
 _lock = threading.RLock()
 _open: list[Region] = []
-_GENERATORS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
+GENERATORS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _hook: Hook | None = None
 _watched: tuple[Framework, ...] = ()  # those whose births are
 # A recorder is told the name of the scope that this thread is in, and why what is ended now is ended; empty for none.
@@ -197,7 +198,7 @@ def enter(region: Region, frame: FrameType | None, *, births: bool = True) -> No
         if births and not (watcher.resume() and _watched is awake):
             _watch(watcher, awake)
         _open.append(region)
-        if frame is not None and frame.f_code.co_flags & _GENERATORS:
+        if frame is not None and frame.f_code.co_flags & GENERATORS:
             region.frame = frame
             region.agen = _async_generator(frame)
             _generators.setdefault(frame, []).append(region)

@@ -6,8 +6,10 @@ import contextlib
 import functools
 import inspect
 import sys
+import warnings
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, Self, TypeVar, overload
 
@@ -20,6 +22,9 @@ from tenure.lifetime.regions import Record, Region
 from tenure.model import Remains, Site, size
 
 _NOTHING = Remains()
+_DECORATED = str(Path(__file__).with_name("decorated.py"))  # a decorated generator's scope is for its own body
+# Where yield fixtures are started: pytest's own, in whose context the tests run, and those that are asynchronous.
+_FIXTURES = ("_pytest/fixtures.py", "pytest_asyncio/plugin.py", "anyio/pytest_plugin.py", "anyio/_backends/_asyncio.py")
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,7 +57,7 @@ class Scope:
         if self.cap is not None:
             budget = Budget(self._region, self.cap)
             self._region.check, self._region.forget = functools.partial(self._check_cap, budget), budget.forget
-        regions.enter(self._region, frame)
+        regions.enter(self._region, _code_inside(frame))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
@@ -369,6 +374,38 @@ def _is_inside(inner: Region, outer: Region) -> bool:
     while region is not None and region is not outer:
         region = region.outer
     return region is not None
+
+
+def _code_inside(frame: FrameType | None) -> FrameType | None:
+    """The frame whose code runs inside a scope that `frame` opened.
+
+    That of a generator made into a context manager, or of a yield fixture of pytest, only surrounds it.
+    """
+    while frame is not None and frame.f_code.co_flags & regions.GENERATORS:
+        caller = frame.f_back
+        if caller is None or not _surrounds(caller.f_code) or frame.f_code.co_filename == _DECORATED:
+            return frame
+        _warn_of_fixture(caller.f_code)
+        while caller is not None and caller.f_code.co_filename == contextlib.__file__:
+            caller = caller.f_back
+        frame = caller
+    return frame
+
+
+def _surrounds(code: CodeType) -> bool:
+    if code.co_filename == contextlib.__file__:
+        return code.co_name in ("__enter__", "__aenter__")
+    return code.co_filename.endswith(_FIXTURES)
+
+
+def _warn_of_fixture(code: CodeType) -> None:
+    if code.co_filename.endswith(_FIXTURES[1:]):
+        warnings.warn(
+            "a scope around the yield of an async fixture may not cover the test, which runs in another task; "
+            "open the scope in the test, or in a synchronous fixture",
+            RuntimeWarning,
+            stacklevel=5,
+        )
 
 
 def _owner_frame() -> FrameType | None:
