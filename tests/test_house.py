@@ -23,7 +23,7 @@ PUBLIC = {
 
 # Each part may look only at those named with it: frameworks → analysis → lifetime → trace → views → cli.
 LAYERS = {
-    "model": set(),
+    "model": {"untrusted"},
     "errors": {"model", "sites"},
     "descriptors": set(),
     "console": {"descriptors"},
@@ -41,6 +41,7 @@ LAYERS = {
     "findings": {"model"},
     "faults": {"model", "findings", "sites"},  # rules get what they look at as arguments; its types they may name
     "analysis": {
+        "untrusted",
         "model",
         "errors",
         "findings",
@@ -83,10 +84,23 @@ LAYERS = {
     },
     "watch": {"model", "errors", "stacks", "frameworks", "analysis", "lifetime", "trace"},
     "check": {"cache", "model", "errors", "findings", "faults", "untrusted"},
-    "explain": {"model", "errors", "console", "findings", "faults", "sites", "frames", "frameworks", "trace", "views"},
+    "explain": {
+        "untrusted",
+        "model",
+        "errors",
+        "console",
+        "findings",
+        "faults",
+        "sites",
+        "frames",
+        "frameworks",
+        "trace",
+        "views",
+    },
     "traces": {"model", "errors", "findings", "faults", "trace", "analysis", "views"},
-    "views": {"outputs", "model", "errors", "findings", "faults", "sites", "trace", "analysis"},
+    "views": {"untrusted", "outputs", "model", "errors", "findings", "faults", "sites", "trace", "analysis"},
     "integrations": {
+        "untrusted",
         "model",
         "errors",
         "findings",
@@ -101,6 +115,7 @@ LAYERS = {
         "views",
     },
     "cli": {
+        "untrusted",
         "cache",
         "compiler",
         "console",

@@ -11,6 +11,7 @@ from typing import Any
 
 # Of the marks that begin a value. An empty list of three bytes takes 64 in memory, so the bytes alone limit nothing.
 _VALUES = 3_000_000
+_LARGEST_SOURCE = 20_000_000  # bytes
 
 
 def content(path: str | os.PathLike[str], most: int) -> bytes:
@@ -57,3 +58,25 @@ def parsed(raw: bytes | str) -> Any:
 def document(path: Path, most: int) -> Any:
     """The value in a file of JSON. Raises OSError or ValueError."""
     return parsed(content(path, most))
+
+
+def lines(file: str) -> list[str]:
+    """The lines of a file of source that a trace, a log or a frame names; empty if it cannot be read."""
+    import linecache
+
+    if file not in linecache.cache:  # where cells of notebooks are
+        try:
+            regular(file)
+            if os.stat(file).st_size > _LARGEST_SOURCE:  # noqa: PTH116
+                return []
+        except FileNotFoundError:
+            pass  # linecache looks for it by other means
+        except (OSError, ValueError):  # ValueError: a name with a null byte
+            return []
+    return linecache.getlines(file)
+
+
+def line(file: str, number: int) -> str:
+    """One of the lines, with its end; empty if there is none."""
+    found = lines(file)
+    return found[number - 1] if 0 < number <= len(found) else ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tenure import untrusted
 from tenure.model import Site, size
 
 UNKNOWN = "unknown"
@@ -58,7 +58,7 @@ def source(file: str | None, line: int | None) -> str:
     """The line of source, stripped; only from files of Python, for a trace may name any."""
     if file is None or line is None or not file.endswith((".py", ".pyw")) or "\0" in file:
         return ""
-    return linecache.getline(file, line).strip()[:120]
+    return untrusted.line(file, line).strip()[:120]
 
 
 def apart(site: str | None) -> tuple[str | None, int | None, str | None]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import linecache
 import re
 from collections.abc import Iterable, Sequence
 
+from tenure import untrusted
 from tenure.model import Site
 
 # What gives its input again, or a view of it. Of what is not named here the result is taken to be new.
@@ -213,7 +213,7 @@ def in_graph(birth: Sequence[Site], last: Sequence[Site]) -> bool:
 
 @functools.lru_cache(256)
 def _has_autograd(file: str) -> bool:
-    return _AUTOGRAD.search("".join(linecache.getlines(file))) is not None
+    return _AUTOGRAD.search("".join(untrusted.lines(file))) is not None
 
 
 @functools.lru_cache(4096)
@@ -237,7 +237,7 @@ def _is_quiet(file: str, line: int) -> bool:
 @functools.lru_cache(64)
 def parsed(file: str) -> ast.Module | None:
     """The source of a file of Python, if it can be read."""
-    lines = linecache.getlines(file) if file.endswith((".py", ".pyw")) else []
+    lines = untrusted.lines(file) if file.endswith((".py", ".pyw")) else []
     try:
         return ast.parse("".join(lines)) if lines else None
     except (SyntaxError, ValueError, RecursionError):

@@ -7,10 +7,10 @@ agree that a name held it, and no path through the function reads that name agai
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tenure import untrusted
 from tenure.analysis.escapes import escapes, in_graph, parsed
 from tenure.findings import Edit
 from tenure.model import Site
@@ -280,16 +280,16 @@ def _mentions(node: ast.AST, names: set[str]) -> bool:
 def _edits(file: str, after: ast.stmt, names: tuple[str, ...], old: ast.Delete | None) -> tuple[Edit, ...] | None:
     """A line behind the statement; the late `del` goes. None where the line holds more than the statement."""
     end = _end(after)
-    text = linecache.getline(file, end).rstrip("\n")
+    text = untrusted.line(file, end).rstrip("\n")
     rest = text.encode()[after.end_col_offset or 0 :].decode(errors="replace").strip()
-    opening = linecache.getline(file, after.lineno)
+    opening = untrusted.line(file, after.lineno)
     indent = opening[: len(opening) - len(opening.lstrip())]
     if (rest and not rest.startswith("#")) or len(indent.encode()) != after.col_offset:
         return None
     at = (end, len(text) + 1)
     found = [Edit(file, at, at, f"\n{indent}del {', '.join(names)}")]
     if old is not None:
-        line = linecache.getline(file, old.lineno).rstrip("\n")
+        line = untrusted.line(file, old.lineno).rstrip("\n")
         if line.strip() != ast.unparse(old) or old.lineno != _end(old):
             return None
         found.append(Edit(file, (old.lineno, 1), (old.lineno + 1, 1), ""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
 import tenure
+from tenure import untrusted
 from tenure.check import on_disk
 from tenure.check import settings as configured
 from tenure.check.engine import check_source
@@ -39,7 +39,7 @@ class _Document:
 
     def position(self, line: int, column: int, file: str | None = None) -> lsp.Position:
         """A place (from 1, in characters) in the units that the client counts in, mostly those of UTF-16."""
-        lines = self.lines if file in (None, self.file) else linecache.getlines(str(file))
+        lines = self.lines if file in (None, self.file) else untrusted.lines(str(file))
         text = lines[line - 1].rstrip("\n") if 0 < line <= len(lines) else ""
         return lsp.Position(max(0, line - 1), self.codec.client_num_units(text[: max(0, column - 1)]))
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tenure import untrusted
 from tenure.findings import Edit, Place, Role
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.Module
@@ -193,7 +194,7 @@ def read(file: str, module: dict[str, Any] | None = None) -> Source | None:
     if module is not None and _is_known(module.get("__loader__")):
         linecache.lazycache(file, module)
     try:
-        lines = linecache.getlines(file)
+        lines = untrusted.lines(file)
     except (OSError, ValueError, SyntaxError, MemoryError):  # no name of a file, or no text in it
         return None
     return Source(file, lines) if lines else None

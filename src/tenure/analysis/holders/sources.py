@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tenure import untrusted
 from tenure.model import Site
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -16,7 +16,7 @@ def assignment(file: str | None, name: str) -> Site | None:
     """Where `name` is first bound at module level, or by a function that declares it global; None if not found."""
     if not file:
         return None
-    line = _bindings("".join(linecache.getlines(file))).get(name)
+    line = _bindings("".join(untrusted.lines(file))).get(name)
     return None if line is None else Site(file, line)
 
 
@@ -53,7 +53,7 @@ def class_line(file: str | None, qualname: str) -> Site | None:
     """Where a class is defined."""
     if not file:
         return None
-    line = _classes("".join(linecache.getlines(file))).get(qualname.rpartition(".")[2])
+    line = _classes("".join(untrusted.lines(file))).get(qualname.rpartition(".")[2])
     return None if line is None else Site(file, line)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tenure import untrusted
 from tenure.model import Site
 
 _ADDING = ("append", "add", "extend", "insert", "appendleft", "update", "setdefault", "put", "put_nowait", "push")
@@ -71,7 +71,7 @@ def mentions(file: str, name: str) -> bool:
 @lru_cache(64)
 def _tree(file: str) -> ast.AST:
     try:
-        return ast.parse("".join(linecache.getlines(file)))
+        return ast.parse("".join(untrusted.lines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return ast.Module([], [])
 

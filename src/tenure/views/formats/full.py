@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from tenure import untrusted
 from tenure.findings import Edit, Finding, Place
 from tenure.views.formats.text import clean, short
 
@@ -79,7 +79,7 @@ def _excerpt(place: Place, finding: Finding, wide: int, blue: str, off: str) -> 
 
 def _source(place: Place) -> str:
     """The line as the finding has it; as the file has it now, with all its spaces, where that is still the same."""
-    now = (linecache.getline(place.file, place.line) if place.file.endswith(".py") else "").rstrip()
+    now = (untrusted.line(place.file, place.line) if place.file.endswith(".py") else "").rstrip()
     is_same = " ".join(now.split())[:_SAME] == " ".join(place.text.split())[:_SAME]
     return now if is_same or not place.text else place.text
 
@@ -94,7 +94,7 @@ def _paragraph(label: str, text: str, wide: int, bold: str, off: str) -> Iterato
 def _changes(edits: Sequence[Edit]) -> Iterator[str]:
     """The lines as they are and as they would be."""
     for edit in edits:
-        old = [linecache.getline(edit.file, at).rstrip("\n") for at in range(edit.start[0], edit.end[0] + 1)]
+        old = [untrusted.line(edit.file, at).rstrip("\n") for at in range(edit.start[0], edit.end[0] + 1)]
         if not old or not old[0]:
             continue
         new = old[0][: edit.start[1] - 1] + edit.text + old[-1][edit.end[1] - 1 :]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 from pathlib import Path
 from typing import Protocol
+
+from tenure import untrusted
 
 
 def clean(text: str) -> str:
@@ -46,5 +47,5 @@ def located(stack: str) -> tuple[str, str]:
     file, _, line = site.rpartition(" in ")[0].rpartition(":")
     if not file or not line.isdigit() or "\0" in file:
         return site or "an unknown place", ""
-    source = linecache.getline(file, int(line)).strip()[:120] if file.endswith((".py", ".pyw")) else ""
+    source = untrusted.line(file, int(line)).strip()[:120] if file.endswith((".py", ".pyw")) else ""
     return f"{short(file)}:{line}", source

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import linecache
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, get_args
 
+from tenure import untrusted
 from tenure.findings import Edit, Finding, Place, Severity
 from tenure.views.html.texts import excerpt, shown
 
@@ -65,7 +65,7 @@ def _changes(edits: Sequence[Edit]) -> Iterator[str]:
         first, last = edit.start[0], edit.end[0]
         if not edit.file.endswith((".py", ".pyw")) or not first <= last <= first + _LINES:
             continue
-        old = [linecache.getline(edit.file, at).rstrip("\n") for at in range(first, last + 1)]
+        old = [untrusted.line(edit.file, at).rstrip("\n") for at in range(first, last + 1)]
         if old[0]:
             new = old[0][: edit.start[1] - 1] + edit.text + old[-1][edit.end[1] - 1 :]
             yield from (f"- {shown(line.strip(), 160)}" for line in old)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from tenure import untrusted
 from tenure.model import Holder, Link, Site
 
 _LONGEST = 300
@@ -38,7 +38,7 @@ def excerpt(file: str, line: int) -> list[list[Any]]:
     """The lines around a place, each with its number; only from files of Python, for a trace may name any."""
     if not file.endswith((".py", ".pyw")) or "\x00" in file:
         return []
-    lines = linecache.getlines(file)
+    lines = untrusted.lines(file)
     if not 0 < line <= len(lines):
         return []
     first = max(1, line - _AROUND)
