@@ -173,6 +173,26 @@ def test_a_main_thread_that_waits_is_not_checked(tmp_path):
     assert seen(tmp_path / "t")[0].startswith("Verdict: leaks not judged;")
 
 
+BACKWARD = """
+import torch
+model = torch.nn.Sequential(*[torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Tanh()) for _ in range(60)])
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(30):
+    loss = model(torch.randn(4, 8)).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_long_backward_passes_do_not_keep_a_training_from_being_judged(tmp_path):
+    """In each, the main thread is in one call for many events; the checks come between them."""
+    pytest.importorskip("torch")
+    (tmp_path / "s.py").write_text(BACKWARD)
+    assert "judged" not in run(tmp_path, "s.py")
+    assert seen(tmp_path / "t")[0].startswith("Verdict: no leak;")
+
+
 def test_a_trace_that_cannot_be_read_is_not_judged(tmp_path):
     from tenure.cli import after
 

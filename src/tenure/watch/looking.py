@@ -29,6 +29,8 @@ _AT_ONCE = 3  # searches in one look
 _FREE = 2.0  # seconds that searches may take in any case
 _SHARE = 0.02  # of the run's time that they may take beyond
 _AGAIN = 3  # times as many as at the last search make it worth another
+_GAPS = 10  # of the longest, kept
+_GAP = 0.1  # of all events: checks that are further apart were missed
 _AUTOPSIES = 5  # in one process: a program may go on and run out again and again
 
 
@@ -45,7 +47,8 @@ class Watch:
         self._pid = os.getpid()
         self._known: dict[tuple[str, ...], _Known] = {}
         self._events = self._next = self._looks = self._step = self._at_step = 0
-        self._autopsies = self._checks = self._missed = 0
+        self._autopsies = self._checks = self._late = 0
+        self._gaps: list[int] = []
         self._unstepped = False
         self._donations = Donations()
         self._spent = 0.0
@@ -92,15 +95,16 @@ class Watch:
             self._forget()
         self._events += self._next
         self._checks += 1
-        self._count_missed()
+        self._note_gap()
         self._safely(self._look)
         self._wait()
 
-    def _count_missed(self) -> None:
-        """Events during which another check would have come, had the main thread not been busy."""
+    def _note_gap(self) -> None:
+        """Events since this check was due: the main thread may have been busy in one call, such as a backward pass."""
         late = stacks.overdue()
-        if late > max(_FIRST, self._events * _SPACING):
-            self._missed += late
+        self._late += late
+        if late > _FIRST:
+            self._gaps = sorted((*self._gaps, late))[-_GAPS:]
 
     def _safely(self, look: Callable[[], None]) -> None:
         if self._busy:
@@ -120,7 +124,7 @@ class Watch:
     def stop(self) -> None:
         """Look once more, and tell what was seen."""
         if self._pid == os.getpid():
-            self._count_missed()
+            self._note_gap()
         stacks.after(0, None)
         if self._out_of_memory in regions.on_excess:
             regions.on_excess.remove(self._out_of_memory)
@@ -145,8 +149,9 @@ class Watch:
 
     def _seen(self) -> Checks:
         """How well this process was checked."""
-        events = self._events + self._missed
-        return Checks(self._pid, self._checks, events, self._missed, self._unstepped)
+        events = self._events + self._late
+        missed = sum(gap for gap in self._gaps if gap > _GAP * events)
+        return Checks(self._pid, self._checks, events, missed, self._unstepped)
 
     def _look(self) -> None:
         self._looks += 1
