@@ -55,3 +55,14 @@ def test_starting_is_quick_and_imports_nothing_large():
     code = f"import sys, tenure.cli as c; c.main(['--help']); c.main(['run', '--help']); assert not {set(heavy)!r} & set(sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=CLEAN)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1, 2)])
+@pytest.mark.parametrize(("words", "code"), [(["rules"], 0), (["report", "nowhere"], 2), (["dance"], 2)])
+def test_exit_codes_are_the_same_where_streams_are_closed(closed, words, code):
+    command = [sys.executable, "-m", "tenure", *words]
+    done = subprocess.run(
+        command, preexec_fn=lambda: [os.close(n) for n in closed], capture_output=True, text=True, env=CLEAN
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr

@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import tenure
@@ -44,6 +45,9 @@ class Verb(Protocol):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line. Wrong usage ends with exit code 2 and a line that says what is wrong."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed when Python began
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
     words = list(sys.argv[1:] if argv is None else argv)
     # Only the help of all verbs needs all of them.
     verbs = _verbs(words[:1] if words and words[0] in VERBS else VERBS)

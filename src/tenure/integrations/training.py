@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ from tenure.views.formats.text import is_coloured
 class Training:
     """One run. Where a recording goes on already it is joined, and its own report has the findings."""
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, quiet: bool = False, replace: bool = False
+    ) -> None:
         self._path = path
+        self._replace = replace
         self._quiet = quiet
         self._tracing: Tracing | None = None
         self._meter: Meter | None = None
@@ -36,7 +40,7 @@ class Training:
             return
         autostart.wake()
         if recorder.active() is None:
-            self._tracing = trace(self._path).__enter__()
+            self._tracing = trace(self._path, replace=self._replace).__enter__()
         active = recorder.active()
         if active is not None:
             active._by_user = True  # the trainer knows its steps, and tells them when each is done
@@ -90,21 +94,29 @@ class Training:
         except TraceError as error:  # nothing was recorded, or not all
             self._say(f"tenure: {error}\n")
             return
-        text = full.render(self.findings, colour=is_coloured(sys.stderr))
+        text = full.render(self.findings, colour=sys.stderr is not None and is_coloured(sys.stderr))
         self._say(f"{text}tenure: the trace of this training is in {folder}; see it with: tenure report {folder}\n")
 
     def _say(self, text: str) -> None:
         if not self._quiet:
-            sys.stderr.write(text)
+            with suppress(
+                AttributeError, OSError, ValueError
+            ):  # it may be closed, or its disk full: the training goes on
+                sys.stderr.write(text)
 
 
 class Callback:
     """What the callbacks of all trainers have: `trace` and `findings`, from the end of the training on."""
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, quiet: bool = False) -> None:
-        """Record into the folder `path` (default: `tenure-<script>`); `quiet` prints nothing at the end."""
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, quiet: bool = False, replace: bool = False
+    ) -> None:
+        """Record into the folder `path` (default: `tenure-<script>`), which must be new or empty.
+
+        With `replace`, an older trace there is removed first. `quiet` prints nothing at the end.
+        """
         super().__init__()
-        self._tenure = Training(path, quiet=quiet)
+        self._tenure = Training(path, quiet=quiet, replace=replace)
 
     @property
     def trace(self) -> Trace | None:
