@@ -19,7 +19,7 @@ _CHECKING = "looking for leaks:"  # what a recorder's problems begin with that l
 _OTHER_TOOL = "the file is from another tool, which does not record them"
 _IN_PYTHON: dict[str, tuple[tuple[str, ...], str]] = {
     "torch": (("leaks", "peak"), "memory inside operations, and tensors of threads that ran before, are not included"),
-    "jax": (("peak", "last uses"), "arrays are sampled ten times a second, and their uses are not seen"),
+    "jax": (("leaks", "peak", "last uses"), "arrays are sampled ten times a second, and their uses are not seen"),
     "tensorflow": (("last uses",), "operations that read a variable are not seen"),
 }
 

@@ -13,15 +13,8 @@ _SAMPLE = 256  # of those alive, where their stacks must be asked for one by one
 
 def used_later(scan: Scan, stacks: Collection[str]) -> set[str]:
     """Those of these birthplaces of whose buffers most lived past the birth of the last, and were used after it."""
-    words = {
-        text
-        for source in scan.sources
-        for _, texts in source.numbers.words("stack")
-        for text in texts.to_pylist()
-        if text
-    }
     known: dict[str, set[str]] = {}  # by the site that a stack begins with
-    for text in words:
+    for text in {text for source in scan.sources for text in source.texts("stack")}:
         known.setdefault(text.partition("\n")[0], set()).add(text)
     sites = {site: place for site, texts in known.items() if (place := {_place(text) for text in texts} & set(stacks))}
     lasts = scan.sites()["last"].to_pylist()

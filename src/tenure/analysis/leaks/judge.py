@@ -18,7 +18,7 @@ from tenure.analysis.leaks.collected import used_later
 from tenure.analysis.leaks.model import Leak, family, grows_at
 from tenure.analysis.scan import Scan
 from tenure.model import Holder, Link, Site
-from tenure.trace import suspects
+from tenure.trace import marks, suspects
 from tenure.trace.suspects import Look, Suspect
 
 _LEAST = 8  # of one origin
@@ -149,13 +149,24 @@ def _best(suspect: Suspect) -> Holder | None:
 
 
 def _used_later(scanned: Callable[[], Scan], grown: Iterable[Suspect]) -> set[str]:
-    """The birthplaces whose buffers were collected for a use that came."""
+    """The birthplaces whose buffers were collected for a use that came, or may have come unseen."""
     asked = {
         suspect.stack
         for suspect in grown
         if suspect.what == "buffers" and not (_graph(suspect) and max(look.steps for look in suspect.looks) > 3)
     }
-    return used_later(scanned(), asked) if asked else set()
+    if not asked:
+        return set()
+    scan = scanned()
+    unseen = _without_uses(scan)
+    unknown = {suspect.stack for suspect in grown if suspect.stack in asked and suspect.framework in unseen}
+    return used_later(scan, asked) | unknown
+
+
+def _without_uses(scan: Scan) -> set[str]:
+    """Return the frameworks whose uses were not recorded: what was collected may have been used, and is not reported."""
+    found = {marks.read_recording(name) for source in scan.sources for name in source.texts("name")}
+    return {"jax"} if ("jax", False) in found else set()
 
 
 def _graph(suspect: Suspect) -> bool:

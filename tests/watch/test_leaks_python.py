@@ -1,0 +1,73 @@
+"""Leaks found without native extensions, and what must not be called one there."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+# Each trained with an optimizer: leaks show by their steps.
+THREADS = """
+import queue, threading, torch
+kept = []
+class Feeder(threading.Thread):
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.queue = queue.Queue(2)
+        self.start()
+    def run(self):
+        for _ in range(50):
+            self.queue.put(torch.randn(64, 64))
+model = torch.nn.Linear(64, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+for _ in range(40):
+    model(Feeder().queue.get()).sum().backward()
+    optimizer.step()
+"""
+
+COLLECTED = """
+import time
+import jax, jax.numpy as jnp
+results = []
+for n in range(60):
+    f = jax.jit(lambda x, n=n: x * n)
+    results.append(f(jnp.ones(200)))
+    time.sleep(0.02)  # arrays are looked at ten times a second
+print(float(sum(each.sum() for each in results)))
+"""
+
+
+def findings(tmp_path, script):
+    out = tmp_path / "findings.json"
+    env = {**os.environ, "TENURE_NATIVE": "0", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
+    command = [
+        sys.executable,
+        "-m",
+        "tenure",
+        "run",
+        "-o",
+        str(tmp_path / "trace"),
+        "--findings",
+        str(out),
+        str(script),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=280, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "without native extensions" in done.stderr.replace("\n  ", " ")
+    return {one["code"] for one in json.loads(out.read_text()) if one["code"] < "TN500"}
+
+
+def test_a_loss_with_its_graph(tmp_path, torch):
+    assert findings(tmp_path, ROOT / "examples" / "leaking_training.py") == {"TN301"}
+
+
+def test_threads_that_wait_with_tensors(tmp_path, torch):
+    (tmp_path / "program.py").write_text(THREADS)
+    assert findings(tmp_path, tmp_path / "program.py") == {"TN309"}
+
+
+def test_arrays_whose_uses_are_not_seen_are_not_called_a_leak(tmp_path, jax):
+    (tmp_path / "program.py").write_text(COLLECTED)
+    assert "TN312" not in findings(tmp_path, tmp_path / "program.py")
