@@ -92,6 +92,10 @@ def test_a_process_that_was_killed(tmp_path):
     verdict, lines = seen(tmp_path / "t")
     assert verdict == "Verdict: leaks not judged; the peak is 1.0 KiB on cpu."
     assert lines == ["leaks not judged, peak judged in part: the process was killed, or still runs"]
+    trace = tenure.load(tmp_path / "t")
+    found = summary(trace, trace.scanned)
+    assert "did not end its stream" in found.notes[0]
+    assert "did not end its stream" not in report.render(found)  # which would be the same in other words
 
 
 def test_one_of_three_processes_that_was_killed_is_named(tmp_path):
@@ -211,3 +215,15 @@ def test_why_nothing_was_recorded(tmp_path):
     assert "could not begin" in after.summary(tmp_path, failed=True)
     (tmp_path / "events-1.arrows").write_bytes(b"")
     assert "no event reached" in after.summary(tmp_path)
+
+
+def test_a_framework_that_could_not_be_recorded_is_named(tmp_path):
+    """A module of the user's may have a framework's name."""
+    (tmp_path / "jax.py").write_text("x = 1\n")
+    (tmp_path / "s.py").write_text("import jax\nprint(jax.x)\n")
+    assert "leaks judged in part: while recording: jax is not recorded: No module named 'jax._src'" in run(
+        tmp_path, "s.py"
+    )
+    trace = tenure.load(tmp_path / "t")
+    text = " ".join(report.render(summary(trace, trace.scanned, trace.peak())).split())
+    assert "leaks and peak judged in part: while recording: jax is not recorded" in text

@@ -59,8 +59,10 @@ class Summary:
     @property
     def other_notes(self) -> list[str]:
         """The notes that `limits` do not repeat."""
-        told = {one.why for one in self.not_judged}
-        return [note for note in self.notes if note not in told]
+        causes = {one.why for one in self.not_judged}
+        unended = tuple(f"process {one.pid} did not end its stream" for one in self.processes if not one.complete)
+        left = [note for note in self.notes if note not in causes]
+        return [note for note in left if not note.startswith(unended) or "passed over" in note]
 
 
 def summary(trace: Recorded, found: Scan | None = None, top: Peak | None = None) -> Summary:
