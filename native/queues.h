@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -71,7 +70,7 @@ class Chunks {  // those that were read and may be filled again
         else delete chunk;
     }
     int in_use() const { return made_.load(std::memory_order_relaxed); }
-    void forked() { new (&guard_) std::mutex; }
+    std::mutex *guard() { return &guard_; }
 
   private:
     std::mutex guard_;

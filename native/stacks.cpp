@@ -2,6 +2,7 @@
 //
 // A stack is known by a hash of its (code, instruction) pairs. Code objects in the table are kept for good, so that an
 // address never means another function. Lines and names are worked out by whoever reads, once for each stack.
+#include "forks.h"
 #include "frames.h"
 #include "stacks.h"
 
@@ -215,6 +216,7 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT, "tenure_stacks", nullptr, -1, metho
 }  // namespace
 
 PyMODINIT_FUNC PyInit_tenure_stacks() {
+    hold_at_fork({&guard});
     PyObject *made = PyModule_Create(&module);
     if (PyObject *threading = PyImport_ImportModule("threading")) {
         PyObject *main = PyObject_CallMethod(threading, "main_thread", nullptr);

@@ -6,6 +6,7 @@
 // when an operation takes it, and watched by a weak reference. What is read here is only addresses and sizes: no tensor is
 // kept alive, no Python code runs.
 #include "calls.h"
+#include "forks.h"
 #include "frames.h"
 #include "lives.h"
 #include "stacks.h"
@@ -265,7 +266,7 @@ inline void taken(Self *self, uint64_t time, const at::Tensor &tensor) {
 #include "torch_nodes.h"
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
-    Self *self = here();
+    Self *self = active.load(std::memory_order_relaxed) ? here() : nullptr;
     if (!self) return nullptr;
     if (self->depth == 0) {
         const char *name = fn.name();
@@ -368,6 +369,7 @@ Tellers tellers = {born_on_cuda, sized, gone_on_cuda};
 }  // namespace
 
 PyMODINIT_FUNC PyInit_tenure_torch_recorder() {
+    hold_at_fork({&meeting, &reading, &registry, &naming, chunks.guard()});
     PyObject *made = PyModule_Create(&module);
     PyObject *capsule = PyCapsule_New(&tellers, kTellersCapsule, nullptr);
     if (!made || !capsule || PyModule_AddObject(made, "_tellers", capsule) < 0) return nullptr;

@@ -4,7 +4,7 @@
 Rows &held = *new Rows;
 Learnt &learnt = *new Learnt;
 
-at::CallbackHandle operations = at::INVALID_CALLBACK_HANDLE;
+at::CallbackHandle operations = at::INVALID_CALLBACK_HANDLE;  // while torch has our callbacks
 
 #include "torch_steps.h"
 
@@ -33,8 +33,10 @@ PyObject *py_start(PyObject *, PyObject *args) {
     }
     if (before_delete) c10::SetCPUAllocator(&traced, 200);
     active = true;
-    operations = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
-    find_listeners();
+    if (operations == at::INVALID_CALLBACK_HANDLE) {
+        operations = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
+        find_listeners();
+    }
     stand_in_for_torch(true);
     return PyBool_FromLong(before_delete != nullptr);
 }
@@ -43,7 +45,8 @@ PyObject *py_stop(PyObject *, PyObject *) {
     if (active.exchange(false)) {
         end_whole();
         stand_in_for_torch(false);
-        at::removeCallback(operations);
+        // In a child made by fork they stay, and do nothing: another thread may have held torch's lock when it was made.
+        if (!is_forked_child) at::removeCallback(operations), operations = at::INVALID_CALLBACK_HANDLE;
         if (before_delete) c10::SetCPUAllocator(before, 200);
     }
     Py_RETURN_NONE;
@@ -241,9 +244,8 @@ PyObject *py_crossed(PyObject *, PyObject *) { return PyLong_FromLong(crossed); 
 
 // forked(): in a child, whose other threads are gone and whose parent writes what came before.
 PyObject *py_forked(PyObject *, PyObject *) {
-    for (auto *lock : {&registry, &reading, &meeting, &naming}) new (lock) std::mutex;
-    chunks.forked();
     selves.assign(1, here());
+    end_whole();
     here()->queue.read(UINT64_MAX, [](const Event &) {});
     lives.clear();
     strangers.clear();

@@ -44,6 +44,7 @@ void begin_whole(const char *name, const void *arguments, int up) {
     }
     if (self->whole.on && self->whole.caller.frame == frame) end_whole();
     look_for_whole(self);
+    if (is_forked_child) return;  // torch's switch takes a lock that a thread of the parent may have held
     if (!frame || self->whole.on || !at::isRecordFunctionEnabled() || others_listen()) return;
     self->whole = {true, self->depth, self->op, self->stack, arguments, {frame, frame_code(frame)}};
     self->stack = stack_here(self, true);
@@ -55,7 +56,7 @@ void begin_whole(const char *name, const void *arguments, int up) {
 bool end_whole() {
     Self *self = here();
     if (!self || !self->whole.on) return false;
-    at::enableRecordFunction(true);
+    if (!is_forked_child) at::enableRecordFunction(true);
     tell_numbers(self);
     self->depth = self->whole.depth, self->op = self->whole.op, self->stack = self->whole.stack;
     self->whole = {};

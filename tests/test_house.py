@@ -26,6 +26,7 @@ LAYERS = {
     "model": {"untrusted"},
     "errors": {"model", "sites"},
     "descriptors": set(),
+    "background": set(),
     "console": {"descriptors"},
     "outputs": {"descriptors", "errors"},
     "cache": set(),
@@ -56,6 +57,7 @@ LAYERS = {
     },  # but holders/, which lifetime uses, looks at none of these two
     "lifetime": {"model", "errors", "native", "sites", "heap", "frameworks", "analysis"},
     "trace": {
+        "background",
         "cache",
         "model",
         "errors",
@@ -70,6 +72,7 @@ LAYERS = {
         "lifetime",
     },
     "sharing": {
+        "background",
         "model",
         "errors",
         "console",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 Identity = tuple[int, ...]
@@ -54,6 +55,21 @@ class OwnFile:
             done = os.write(self._handle, rest)
             self.size += done
             rest = rest[done:]
+
+    def replace(self, data: bytes) -> None:
+        """Write this over what is there, which is of the same length: a disk that is full has room for it."""
+        handle = os.open(self.path, (_FLAGS & ~os.O_APPEND))
+        try:
+            if identity(handle) == self._known and os.fstat(handle).st_size == len(data):
+                os.pwrite(handle, data, 0)
+        finally:
+            os.close(handle)
+
+    def remove(self) -> None:
+        """Remove the file, if it is still the same."""
+        with suppress(OSError):
+            if of(self.path.lstat()) == self._known:
+                self.path.unlink()
 
     def close(self) -> None:
         """Close the file, unless its descriptor is another's by now."""

@@ -276,8 +276,7 @@ def test_nothing_is_kept_alive(trace):
         del y
         assert ref() is None
         z = double(x)["out"]
-        with trace.recorder._lock:
-            trace.recorder._flush()
+        trace.recorder.flush()
         ref = weakref.ref(z)
         del z
         assert ref() is None
@@ -308,8 +307,7 @@ def test_threads(trace):
         for worker in workers:
             worker.start()
         done.wait()
-        with trace.recorder._lock:
-            trace.recorder._flush()  # the names of threads are known while they live
+        trace.recorder.flush()  # the names of threads are known while they live
         written.set()
         for worker in workers:
             worker.join()

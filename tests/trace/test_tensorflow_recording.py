@@ -252,8 +252,7 @@ def test_nothing_is_kept_alive(trace):
         refs = [weakref.ref(y)]
         del y
         z = tf.identity(tf.constant([1.0, 2.0]))
-        with trace.recorder._lock:
-            trace.recorder._flush()
+        trace.recorder.flush()
         refs.append(weakref.ref(z))
         del z
         v = tf.Variable(x)

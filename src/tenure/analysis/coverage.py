@@ -96,8 +96,8 @@ def _of_process(
     process: Process, names: Sequence[str], frameworks: Collection[str], unchecked: str
 ) -> Iterator[NotJudged]:
     if not process.complete:
-        yield NotJudged("leaks", "the process was killed, or still runs")
-        yield NotJudged("peak", "the process was killed, or still runs", partly=True)
+        yield NotJudged("leaks", process.how_it_ended)
+        yield NotJudged("peak", process.how_it_ended, partly=True)
     elif unchecked:
         yield NotJudged("leaks", unchecked)
     if not process.uses:

@@ -66,12 +66,18 @@ class Tracing:
             raise TraceError(f"this process is being traced already, into {active.folder}; end that trace first")
         folder = unused(Path(sys.argv[0]).stem) if self._named is None else self._named.absolute()
         made = Limited(folder, steps=self._steps)
-        autostart.accompany(made)
-        made.start(replace=self._replace)
-        self._recorder = made
         told = {autostart.TRACE: str(folder), **autostart.run(steps=self._steps)}
         self._before = {name: os.environ.get(name) for name in told}
-        os.environ.update(told)  # for the processes that this one starts
+        begun = False
+        try:
+            autostart.accompany(made)
+            made.start(replace=self._replace)
+            self._recorder = made
+            os.environ.update(told)  # for the processes that this one starts
+            begun = True
+        finally:
+            if not begun:  # because of an error, or an interrupt: nothing stays
+                self._end(made)
         return self
 
     def __exit__(
@@ -82,12 +88,17 @@ class Tracing:
         if self._joined:
             self._recorder.mark(f"{self._name} ends")
             return
-        for name, value in self._before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-        self._recorder.stop()
+        self._end(self._recorder)
+
+    def _end(self, made: recorder.Recorder) -> None:
+        try:
+            for name, value in self._before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+        finally:
+            made.stop()
 
     @property
     def _name(self) -> str:

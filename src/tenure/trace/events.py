@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 VERSION = 1
+REASON = ".reason"  # of the file next to a stream that says why its process could write no more; blank until then
 
 EVENTS = ("birth", "use", "end", "kind", "step", "mark")
 KINDS = ("parameter", "gradient", "optimizer state", "activation", "input", "constant", "temporary")

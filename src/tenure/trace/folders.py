@@ -18,7 +18,7 @@ from tenure.trace.events import VERSION
 
 FORMAT = "tenure trace"
 _META = "meta.json"
-_STREAM = re.compile(r"(events-(\d+)(?:-\d+)?)\.(?:arrows|sums|digest|tmp)")
+_STREAM = re.compile(r"(events-(\d+)(?:-\d+)?)\.(?:arrows|sums|digest|reason|tmp)")
 _SIDE = re.compile(rf"(?:{'|'.join(told.KINDS)})-(\d+)\.jsonl")
 _HEAD = 1 << 16  # bytes; each stream's schema, which says that it is of a trace, is in these
 _LARGEST = 1 << 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,10 +29,7 @@ class Limited(Recorder):
         count = f"{self._steps:,} {'step' if self._steps == 1 else 'steps'}"
         self._rows.partly(("leaks", "peak"), f"recording stopped after {count}, as requested")
         os.environ.pop(autostart.TRACE, None)  # what starts from now on is not recorded either
-        if threading.current_thread() is self._thread:
-            threading.Thread(target=self.stop, name="tenure-stop").start()
-        else:
-            self.stop()
+        self.stop()
 
 
 class Careful(Limited):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
-import threading
 import time
+from contextlib import suppress
 
 from tenure import console
+from tenure.background import Background
 
 _EVERY = 1.0  # seconds
 _KEEP, _BACK = "\033[22;2t", "\033[23;2t"  # the terminal remembers the title it had
@@ -17,7 +18,9 @@ def show() -> None:
     """Tell the terminal until this process ends."""
     console.write(_KEEP)
     atexit.register(_end, os.getpid())
-    threading.Thread(target=_run, args=(time.monotonic(),), name="tenure-progress", daemon=True).start()
+    began = time.monotonic()
+    with suppress(RuntimeError):  # where no thread can be started, there is none to show it
+        Background(lambda: _run(began))
 
 
 def _run(start: float) -> None:

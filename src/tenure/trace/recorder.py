@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import json
 import mmap
@@ -23,8 +24,8 @@ from tenure.model import size
 from tenure.trace import folders, marks, writer
 from tenure.trace.events import VERSION, Dictionary
 from tenure.trace.rows import Rows
+from tenure.trace.writing import Writing
 
-_LEAST = 0.08  # seconds between two writes
 _ROOM = 512 << 20  # bytes that are mapped when Arrow is loaded, and some to work with
 _active: Recorder | None = None
 
@@ -37,10 +38,6 @@ def active() -> Recorder | None:
 class Recorder:
     """Records into a folder from `start` to `stop`. There is one at a time in a process; its children write their own streams."""
 
-    # Seconds from the beginning of one write to the end of the next, which is what a kill may lose. Each write costs
-    # the user's program a moment, however little it has to say.
-    interval = 0.15
-
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.step = 0
@@ -49,7 +46,11 @@ class Recorder:
         self.on_watch: list[Callable[[str, Source], None]] = []  # told of each framework that is recorded
         self.before_stop: list[Callable[[], None]] = []
         self._by_user = False  # whether tenure.step() decides, and not what the frameworks' training loops show
-        self._lock = threading.RLock()
+        self._stopping = threading.RLock()
+        self._stopped = False
+        self._begun = self._is_child = False
+        self._writing = Writing(self._write, self._close)
+        self._open()
 
     def start(self, *, fresh: bool = True, replace: bool = False) -> None:
         """Begin. A `fresh` trace makes its folder, or may `replace` the trace in it; a child process joins its parent's."""
@@ -61,17 +62,26 @@ class Recorder:
 
         if fresh:
             folders.take(self.folder, replace=replace)
+        begun = False
         try:
-            self._open()
+            self._opened()
+            self._begun = True
+            self._writing.start()
+            _active = self
+            for name in frameworks.RECORDED:
+                imports.when_imported(name, self._watch)
+            regions.on_scope.append(self._in_scope)
+            regions.on_end.append(self._ending)
+            atexit.register(self.stop)
+            _follow_forks()
+            begun = True
         except OSError as error:
             raise TraceError(f"cannot write a trace to {self.folder}: {error.strerror or error}") from error
-        _active = self
-        for name in frameworks.RECORDED:
-            imports.when_imported(name, self._watch)
-        regions.on_scope.append(self._in_scope)
-        regions.on_end.append(self._ending)
-        atexit.register(self.stop)
-        os.register_at_fork(before=self._hold, after_in_parent=self._let_go, after_in_child=self._forked)
+        except RuntimeError as error:
+            raise TraceError(f"cannot record: {error}") from error
+        finally:
+            if not begun:  # because of an error, or an interrupt
+                self.stop()
 
     def _open(self) -> None:
         self._sources: dict[str, Source] = {}
@@ -79,10 +89,13 @@ class Recorder:
         self._dictionary = Dictionary()
         self._rows = Rows(self._position, self._stepped)
         self._offset = time.time_ns() - time.monotonic_ns()
-        self._stream = writer.Stream(self.folder, f"events-{os.getpid()}", _about(self._offset))
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tenure-writer", daemon=True)
-        self._thread.start()
+        self._stream: writer.Stream | None = None
+
+    def _opened(self) -> writer.Stream:
+        """The stream; that of a child made by fork begins with its first rows."""
+        if self._stream is None:
+            self._stream = writer.Stream(self.folder, f"events-{os.getpid()}", _about(self._offset))
+        return self._stream
 
     def _watch(self, name: str) -> None:
         """Begin to record a framework, which is imported."""
@@ -105,35 +118,30 @@ class Recorder:
         self._rows.note("mark", marks.recording(name, version, native=source.native))
 
     def stop(self) -> None:
-        """Write what is left, and close the stream."""
+        """Write what is left, and close the stream. An interrupt meanwhile is raised after that."""
+        with self._stopping:  # a second thread waits for the first
+            if self._stopped:
+                return
+            self._stopped = True
+            # What could not begin leaves nothing in the folder, which may be another's.
+            finish([*self.before_stop, self._unhook, *([self._writing.finish] if self._begun else [])], self.trouble)
+
+    def _unhook(self) -> None:
         global _active
-        if _active is not self:
-            return
-        for call in self.before_stop:
-            call()
-        _active = None
-        self._stopping.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        if _active is self:
+            _active = None
         atexit.unregister(self.stop)
-        regions.on_scope.remove(self._in_scope)
-        regions.on_end.remove(self._ending)
+        for calls, own in ((regions.on_scope, self._in_scope), (regions.on_end, self._ending)):
+            if own in calls:
+                calls.remove(own)
         imports.forget(self._watch)
         for source in self._sources.values() if not self.failure else ():
             source.stop()
-        with self._lock:
-            self._flush()
-            self._guard(self._stream.close)
 
     def flush(self) -> Path:
         """Write what there is by now, for whoever reads along; the file it went to."""
-        with self._lock:
-            for source in self._sources.values():
-                look = getattr(source, "crowds", None)  # torch's holds the newest back, to have them in order of time
-                if look is not None:
-                    look()
-            self._flush()
-        return self._stream.path
+        self._writing.flush()
+        return self.folder / f"events-{os.getpid()}.arrows" if self._stream is None else self._stream.path
 
     def trouble(self, text: str) -> None:
         """Note that something of ours went wrong."""
@@ -172,74 +180,84 @@ class Recorder:
         region = regions.current()
         return self.step, None if region is None else region.name
 
-    def _run(self) -> None:
-        wait = self.interval
-        while not self._stopping.wait(wait) and not self.failure:
-            began = time.monotonic()
-            with self._lock:
-                self._flush()
-            # The next will take as long.
-            wait = max(self.interval - 2 * (time.monotonic() - began), _LEAST)
-
-    def _flush(self) -> None:
+    def _write(self, *, newest: bool) -> bool:
+        """In the writer's thread; whether more can follow."""
+        if newest:
+            self._guard(self._opened)
+            for source in list(self._sources.values()):
+                look = getattr(source, "crowds", None)  # torch's holds the newest back, to have them in order of time
+                if look is not None:
+                    self._guard(look)
         self._guard(self._write_all)
+        return not self.failure
+
+    def _close(self) -> None:
+        if self._stream is not None:
+            self._guard(self._stream.close)
 
     def _write_all(self) -> None:
         for name, source in list(self._sources.items()):
             columns = source.drain()
             if columns is not None:
                 found, length = columns.take(self._dictionary, self._since, name)
-                self._write(found, length)
+                self._write_rows(found, length)
                 if length and source.tells_steps:
                     self._teller = source
-        self._write(*self._rows.take(self._dictionary, self._since))
+        self._write_rows(*self._rows.take(self._dictionary, self._since))
 
-    def _write(self, columns: dict[str, Any], length: int) -> None:
+    def _write_rows(self, columns: dict[str, Any], length: int) -> None:
         if length and not self.failure:
             self.events += length
-            self._stream.write(self._dictionary.batch(columns, length))
+            self._opened().write(self._dictionary.batch(columns, length))
 
-    def _guard(self, write: Callable[[], None]) -> None:
+    def _guard(self, write: Callable[[], object]) -> None:
         """A disk that is full, or a fault of ours, ends the trace, never the script."""
         if self.failure:
             return
         try:
             write()
         except Exception as error:  # noqa: BLE001 - told below, whatever it is
-            why = error.strerror or error if isinstance(error, OSError) else repr(error)
+            why = error.strerror or str(error) if isinstance(error, OSError) else repr(error)
             self.failure = f"cannot write to the trace {self.folder} any more: {why}"
-            self._stream.abandon()
+            if self._stream is not None:
+                self._stream.abandon(why)
             for source in self._sources.values():  # nobody reads any more what they would keep
                 source.stop()
-            console.say(f"{self.failure}; it is kept up to here, the script goes on")
+            if (
+                not self._is_child or self._stream is not None
+            ):  # else the parent, which writes to the same place, says it
+                console.say(f"{self.failure}; it is kept up to here, the script goes on")
 
     def _since(self, moment: int) -> int:
         """A moment of the monotonic clock as microseconds since 1970."""
         return (moment + self._offset) // 1000
 
-    def _hold(self) -> None:
-        """Before a fork: what the writer's thread is in the middle of would stay so in the child for ever."""
-        if _active is self:
-            self._lock.acquire()
+    def before_fork(self) -> None:
+        """Let no thread of ours run: what it is in the middle of would stay so in the child for ever."""
+        self._writing.pause()
 
-    def _let_go(self) -> None:
-        if _active is self:
-            self._lock.release()
+    def after_fork(self) -> None:
+        """In the parent."""
+        self._writing.resume()
 
-    def _forked(self) -> None:
+    def forked(self) -> None:
         """In a child made by fork: the parent's stream and thread are not ours."""
         global _active
-        if _active is not self:
-            return
+        self._stopping = threading.RLock()
+        if self._stream is not None:
+            self._stream.abandon()
         sources = self._sources
-        self._lock = threading.RLock()
-        self._stream.abandon()
+        if _active is not self or self._stopped:  # another thread was about to stop
+            finish([source.stop for source in sources.values()], lambda text: None)
+            return
+        self._is_child = True
+        self._open()
+        self._writing = Writing(self._write, self._close)
         try:
-            self._open()
-        except OSError:  # the parent, which writes to the same place, says it
+            self._writing.start()
+        except RuntimeError:
             _active = None
-            for source in sources.values():
-                source.stop()
+            finish([source.stop for source in sources.values()], lambda text: None)
             return
         for name, source in sources.items():
             source.forked(self._rows)
@@ -259,6 +277,75 @@ def _check_room() -> None:
             f"cannot record: Arrow needs {size(_ROOM)} of address space, and less is left ({error.strerror}); "
             "raise the limit that `ulimit -v` shows"
         ) from error
+
+
+def finish(steps: list[Callable[[], object]], trouble: Callable[[str], None]) -> None:
+    """Do all of these, whatever interrupts them: an interrupt is raised at the end, an error of ours goes to `trouble`.
+
+    A step that an interrupt has cut short is done again, and has to bear that.
+    """
+    interrupt: BaseException | None = None
+    failed: BaseException | None = None  # the step that comes first, when it was done for the first time
+    while steps:
+        try:
+            while steps:
+                steps[0]()
+                del steps[0]
+                interrupt, failed = interrupt or failed, None
+        except BaseException as error:  # noqa: BLE001 - a signal's handler may raise anything
+            if failed is None:
+                failed = error
+                continue
+            del steps[0]
+            if isinstance(error, Exception) and type(error) is type(failed):
+                trouble(f"ending the trace: {error!r}")
+            else:
+                interrupt = interrupt or failed
+            failed = None
+    if interrupt is not None:
+        raise interrupt
+
+
+# A fork is followed by the recorder that there was before it: another thread may stop it meanwhile.
+_forking = threading.local()
+_follows = False
+
+
+def _follow_forks() -> None:
+    global _follows
+    if not _follows:
+        _follows = True
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_forked)
+
+
+def _before_fork() -> None:
+    """Python only reports what is raised in here: an interrupt is raised again after the fork."""
+    held = _active
+    _forking.__dict__.setdefault("held", []).append(held)
+    try:
+        if held is not None:
+            held.before_fork()
+    except KeyboardInterrupt:
+        _forking.interrupted = True
+
+
+def _after_fork() -> None:
+    held = _held()
+    if held is not None:
+        held.after_fork()
+    if _forking.__dict__.pop("interrupted", False):
+        _thread.interrupt_main()
+
+
+def _forked() -> None:
+    held = _held() or _active
+    if held is not None:
+        held.forked()
+
+
+def _held() -> Recorder | None:
+    found = _forking.__dict__.get("held")  # none if the first recording began between the two hooks
+    return found.pop() if found else None
 
 
 def _about(offset: int) -> dict[str, str]:

@@ -14,10 +14,12 @@ from typing import Any, BinaryIO
 from tenure import untrusted
 from tenure.errors import TraceError
 from tenure.trace import messages
-from tenure.trace.events import COLUMNS, VERSION, schema
+from tenure.trace.events import COLUMNS, REASON, VERSION, schema
 
 _CHUNK = 1 << 20
+_NOTHING = "{} holds no whole batch: its process ended before it could write one"
 _LONGEST_SUM = 64
+_LONGEST_REASON = 1000
 _NEEDED = ("time", "event", "buffer", "bytes")
 # The years from 1970 to 2999, and 256 TiB: sums of them stay within 64 bits.
 _RANGES = {"time": (0, 32_503_680_000_000_000), "last_use": (0, 32_503_680_000_000_000), "bytes": (0, 1 << 48)}
@@ -44,6 +46,14 @@ class Process:
     complete: bool
     path: Path
     uses: bool = True
+    failure: str = ""  # why it could write no more, if it could not
+
+    @property
+    def how_it_ended(self) -> str:
+        """Why the stream has no end, for a sentence about the process."""
+        if self.failure:
+            return f"its trace could not be written any more: {self.failure}"
+        return "the process was killed, or still runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +155,7 @@ def _opened(path: Path, file: BinaryIO, notes: list[str]) -> Stream | None:
     lines = _summed(path, size, sums) if summed else []
     proven = (lines[-1][0] if lines else 0) if summed else size
     if proven == 0:
-        notes.append(f"{path.name} holds no whole batch: its process ended before it could write one")
+        notes.append(_NOTHING.format(path.name))
         return None
     try:
         # The sums are proven in a thread meanwhile. What they say comes first.
@@ -158,6 +168,9 @@ def _opened(path: Path, file: BinaryIO, notes: list[str]) -> Stream | None:
     except messages.Broken as error:
         raise TraceError(f"{path} is damaged at byte {error.at:,}: {error}; {_AGAIN}") from error
     if seen.end == 0:
+        if sums.exists() and sums.stat().st_size == 0:  # the first sum follows the schema
+            notes.append(_NOTHING.format(path.name))
+            return None
         raise TraceError(f"{path} is no whole trace: byte {proven:,} is inside its first message; {_AGAIN}")
     about, fields = described(path)
     stream = Stream(process_of(path, about, seen), seen.batches, fields, about.get("clock_offset_ns", ""), seen)
@@ -175,7 +188,9 @@ def _note_the_end(stream: Stream, seen: messages.Walk, size: int, notes: list[st
         notes.append(f"{stream.process.path.name}: {rest:,} bytes after its end (byte {seen.end:,}) were passed over")
     elif not seen.closed:
         tail = f"; {rest:,} bytes after its last whole batch (byte {seen.end:,}) were passed over" if rest else ""
-        notes.append(f"process {stream.process.pid} did not end its stream: it was killed, or still runs{tail}")
+        why = stream.process.failure
+        how = f"its trace could not be written any more: {why}" if why else "it was killed, or still runs"
+        notes.append(f"process {stream.process.pid} did not end its stream: {how}{tail}")
 
 
 def _summed(path: Path, size: int, sums: Path) -> list[tuple[int, int]]:
@@ -299,7 +314,18 @@ def process_of(path: Path, about: dict[str, str], seen: messages.Walk) -> Proces
         complete=seen.closed,
         path=path,
         uses=about.get("uses") != "unknown",
+        failure="" if seen.closed else failure(path),
     )
+
+
+def failure(path: Path) -> str:
+    """Why the process of this stream could write no more; empty if it did not say."""
+    try:
+        with path.with_suffix(REASON).open("rb") as file:
+            text = file.read(_LONGEST_REASON).decode(errors="replace")
+    except OSError:
+        return ""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
 
 
 def whole(told: object) -> int | None:

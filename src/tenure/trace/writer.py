@@ -10,16 +10,18 @@ from typing import Any
 
 from tenure.descriptors import OwnFile
 from tenure.trace.digest import Digest
-from tenure.trace.events import schema
+from tenure.trace.events import REASON, schema
 
 _BUFFER = 1 << 20
 _MOST_ROWS = 1 << 17  # of a batch, which a reader holds in memory; a multiple of 8, for the bits of the columns
+_ROOM = 400  # bytes for the reason why a stream was abandoned
 
 
 class Stream:
     """The event stream of one process. Whole batches reach the file; a batch that was cut off is passed over by readers.
 
-    Beside it goes a file of sums: one line a batch, with where it ends and the checksum of its bytes.
+    Beside it goes a file of sums: one line a batch, with where it ends and the checksum of its bytes. A third file keeps
+    room for the reason why no more could be written, which is needed where the disk is full.
     """
 
     def __init__(self, folder: Path, name: str, about: dict[str, str]) -> None:
@@ -35,6 +37,8 @@ class Stream:
 
         described = schema().with_metadata({f"tenure.{key}": value for key, value in about.items()})
         self._sums = OwnFile(self.path.with_suffix(".sums"))
+        self._reason = OwnFile(self.path.with_suffix(REASON))
+        self._reason.write(b" " * _ROOM)
         # zstd would make it three fifths as large, and take four times as long, for which the user's program has to wait.
         options = pa.ipc.IpcWriteOptions(compression="lz4", emit_dictionary_deltas=True, use_threads=False)
         # Arrow writes some hundred small pieces a batch. Each would have to wait for the interpreter, and halt it.
@@ -62,11 +66,16 @@ class Stream:
         self._seal()
         with contextlib.suppress(OSError):  # without it the analyses read the events
             self._digest.save(self.path, self._file.size, self._file.sum)
+        self._reason.remove()
         self.abandon()
 
-    def abandon(self) -> None:
-        """Close the files as they are, whatever is still in them."""
-        for file in (self._file, self._sums):
+    def abandon(self, reason: str = "") -> None:
+        """Close the files as they are, whatever is still in them, and keep the reason for readers."""
+        if reason:
+            text = reason.encode(errors="backslashreplace")[:_ROOM]
+            with contextlib.suppress(OSError):
+                self._reason.replace(text + b" " * (_ROOM - len(text)))
+        for file in (self._file, self._sums, self._reason):
             with contextlib.suppress(OSError):  # that it cannot be written any more is why it is abandoned
                 file.close()
 
