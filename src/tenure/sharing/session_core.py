@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tenure import sites
+from tenure.background import Background
 from tenure.model import Site
 from tenure.sharing import session_told
 from tenure.sharing.session_births import Births
@@ -68,19 +69,22 @@ class Core:
     @contextmanager
     def running(self, what: str, lease: int | None) -> Iterator[None]:
         """While something runs in this thread or task."""
-        with self._lock:
-            self.check(what, lease, queues=False)
-            self._begin()
         thread = threading.get_ident()
-        token, run = self._enter()
-        fate = "failed"
-        try:
+        fate, token, begun = "failed", None, False
+        try:  # an interrupt may come at any of these
+            with self._lock:
+                self.check(what, lease, queues=False)
+                self._begin()
+                begun = True
+            token, run = self._enter()
             yield
             fate = "done"
         finally:
-            run.over = True
-            _runs.reset(token)
-            self._finish(fate, thread)
+            if token is not None:
+                run.over = True
+                _runs.reset(token)
+            if begun:
+                self._finish(fate, thread)
 
     def submit(self, task: Task) -> None:
         """Let a task wait for a worker; wait for room. In a worker, which would wait for itself, run it instead."""
@@ -90,12 +94,19 @@ class Core:
                 if self._is_worker():
                     self._begin()
                     break
-                self._waiting.room.wait()
+                self._wait_for_room()
                 self.check(task.future.what, task.lease)
             else:
                 self._enqueue(task)
                 return
         self._perform(task)
+
+    def _wait_for_room(self) -> None:
+        try:
+            self._waiting.room.wait()
+        except BaseException:  # an interrupt, and the room may have been given to this one
+            self._waiting.let_in()
+            raise
 
     def submit_now(self, task: Task, caller: Callable[[], bool]) -> bool:
         """Let a task wait for a worker if there is room; if not, `caller` is called when there may be."""
@@ -172,7 +183,9 @@ class Core:
 
     def join(self) -> None:
         """Wait for the worker threads, which have nothing more to do."""
-        for thread in self._threads:
+        with self._lock:
+            threads = [thread for thread in self._threads if thread.ident is not None]
+        for thread in threads:
             if thread is not threading.current_thread():
                 thread.join()
 
@@ -230,12 +243,24 @@ class Core:
     def _finish(self, fate: str, thread: int) -> None:
         if self._process != os.getpid():
             return  # a child, forked off in the middle of a run
+        interrupt: BaseException | None = None
+        left = [True]
+        while left[0]:  # an interrupt may come here, too, and the session would never end
+            try:
+                self._count(fate, thread, left)
+            except BaseException as error:  # noqa: BLE001 - a signal's handler may raise anything
+                interrupt = error
+        self._end_if_over()
+        if interrupt is not None:
+            raise interrupt
+
+    def _count(self, fate: str, thread: int, left: list[bool]) -> None:
         with self._lock:
-            self.fates[fate] += 1
+            left[0] = False
             self._active[thread] -= 1
+            self.fates[fate] += 1
             if not self._active[thread]:
                 del self._active[thread]
-        self._end_if_over()
 
     def _is_inside(self) -> bool:
         return any(run.core is self and not run.over for run in _runs.get())
@@ -244,13 +269,15 @@ class Core:
         return threading.current_thread() in self._threads
 
     def _enqueue(self, task: Task) -> None:
+        # An interrupt in `start` leaves one that was not started, or has not run yet.
+        self._threads[:] = [thread for thread in self._threads if thread.ident is not None]
         if self._idle <= len(self._waiting) and len(self._threads) < self._most:
             thread = threading.Thread(
                 target=self._work, name=f"{self.name} worker {len(self._threads) + 1}", daemon=True
             )
             self._threads.append(thread)
             try:
-                thread.start()
+                _start(thread)
             except RuntimeError:  # no more threads to be had
                 self._threads.remove(thread)
                 if not self._threads:
@@ -258,6 +285,9 @@ class Core:
         self._waiting.put(task)
 
     def _work(self) -> None:
+        with self._lock:
+            if not self._is_worker():
+                self._threads.append(threading.current_thread())
         while True:
             with self._lock:
                 self._idle += 1
@@ -297,3 +327,21 @@ class Core:
             run.over = True
             _runs.reset(token)
         return "done"
+
+
+def _start(thread: threading.Thread) -> None:
+    """Start it. Python's own way to wait for that may break at an interrupt, which comes in the main thread alone."""
+    failed: list[BaseException] = []
+
+    def start() -> None:
+        try:
+            thread.start()
+        except RuntimeError as error:
+            failed.append(error)
+
+    if threading.current_thread() is not threading.main_thread():
+        thread.start()
+        return
+    Background(start).join()
+    if failed:
+        raise failed[0]
