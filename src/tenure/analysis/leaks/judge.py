@@ -18,7 +18,7 @@ from tenure.analysis.leaks.collected import used_later
 from tenure.analysis.leaks.model import Leak, family, grows_at
 from tenure.analysis.scan import Scan
 from tenure.model import Holder, Link, Site
-from tenure.trace import marks, suspects
+from tenure.trace import suspects
 from tenure.trace.suspects import Look, Suspect
 
 _LEAST = 8  # of one origin
@@ -158,15 +158,10 @@ def _used_later(scanned: Callable[[], Scan], grown: Iterable[Suspect]) -> set[st
     if not asked:
         return set()
     scan = scanned()
-    unseen = _without_uses(scan)
+    # What was collected may have been used where uses are not recorded: JAX's are not without the native recorder.
+    unseen = {"jax"} if not all(source.tells_uses for source in scan.sources) else set()
     unknown = {suspect.stack for suspect in grown if suspect.stack in asked and suspect.framework in unseen}
     return used_later(scan, asked) | unknown
-
-
-def _without_uses(scan: Scan) -> set[str]:
-    """Return the frameworks whose uses were not recorded: what was collected may have been used, and is not reported."""
-    found = {marks.read_recording(name) for source in scan.sources for name in source.texts("name")}
-    return {"jax"} if ("jax", False) in found else set()
 
 
 def _graph(suspect: Suspect) -> bool:
