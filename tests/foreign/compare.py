@@ -107,8 +107,8 @@ def sort_out(compared, found, plain_runs, known):
         ends = {run[test][0] for run in plain_runs if test in run}
         if len(ends) > 1:
             compared.flaky[test] = both
-        elif any(test.endswith(name) for name in known):
-            compared.named[test] = both
+        elif reason := next((why for name, why in known.items() if test.endswith(name)), None):
+            compared.named[test] = (both[0], (both[1][0], reason))
         else:
             compared.different[test] = both
 
@@ -129,7 +129,7 @@ def compare(runner, suite, modes):
             plain_runs.append(runner.run(suite, "plain", files, f"-again-{mode.strip('-')}-{turn + 1}")[0])
             again = runner.run(suite, mode, files, f"-again-{turn + 1}")[0]
             found |= differing({test: plain[test] for test in again if test in plain}, again)
-        sort_out(result, found, plain_runs, suite.known.get(mode, ()))
+        sort_out(result, found, plain_runs, suite.known.get(mode, {}))
     return plain, results
 
 
@@ -179,7 +179,7 @@ def page(rows, seconds):
     for kind, title in (
         ("different", "Different"),
         ("flaky", "Flaky"),
-        ("named", "Named, with the reason in the limits"),
+        ("named", "Named, with the reason"),
     ):
         listed = [line for suite, plain, results in rows for line in listing(suite, results) if f", {kind}: " in line]
         if listed:

@@ -28,6 +28,8 @@ def unpacked(suite, folder: Path) -> Path:
         (inside,) = part.iterdir()
         if not any(map(_is_for_pytest, inside.iterdir())):
             (inside / "pytest.ini").write_text("[pytest]\n")  # or pytest would take the settings of a folder above
+        for made in suite.folders:
+            (inside / made).mkdir(parents=True)
         inside.rename(source)
         part.rmdir()
     return source
