@@ -13,15 +13,18 @@ from tenure import heap, references
 from tenure.frameworks.torch import autograd
 from tenure.frameworks.torch.counts import kept_by_native
 
+# Its scale is made in the first step, for all steps. In torch 2.2 it is elsewhere.
+_Scaler: type = getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
+_OWNERS = (torch.nn.Module, torch.optim.Optimizer, _Scaler)
 _known: dict[int, weakref.ref[Any]] = {}
 
 
 def spared(tensors: list[torch.Tensor]) -> set[int]:
     """The ids of those that a scope leaves alone.
 
-    Buffers of modules, optimizer state and what functools' caches lead to; what a live autograd graph leads to by way of
-    Python; and handles that no name leads to, only native code (a `.grad` that was looked at, a tensor saved for
-    backward): to end those would free nothing and hurt nobody but the gradient.
+    Buffers of modules, the state of optimizers and gradient scalers, and what functools' caches lead to; what a live
+    autograd graph leads to by way of Python; and handles that no name leads to, only native code (a `.grad` that was
+    looked at, a tensor saved for backward): to end those would free nothing and hurt nobody but the gradient.
 
     Most tensors that outlive their scope are somebody's variables, which the reference count shows. Only for the others
     are the known owners asked, and only if that does not explain them is the heap searched for who leads to them.
@@ -49,14 +52,14 @@ def spared(tensors: list[torch.Tensor]) -> set[int]:
         # A backward pass that is still to come asks for what its functions, hooks and closures refer to.
         needed, is_complete = references.lead_to(rest, _note, autograd.held)
         if not is_complete:
-            for thing in heap.instances(heap.family(torch.nn.Module, torch.optim.Optimizer)):
+            for thing in heap.instances(heap.family(*_OWNERS)):
                 _note(thing)
         found |= needed | (suspects & _belongings())
     return native | found
 
 
 def _note(thing: Any) -> bool:
-    if issubclass(type(thing), torch.nn.Module | torch.optim.Optimizer):
+    if issubclass(type(thing), _OWNERS):
         _known[id(thing)] = weakref.ref(thing)
         return False
     # What a cache has is for later calls.
@@ -72,7 +75,7 @@ def _belongings() -> set[int]:
         elif isinstance(thing, torch.nn.Module):
             found.update(id(value) for part in (thing._buffers, thing._parameters) for value in part.values())
         else:
-            found.update(map(id, _tensors(thing.state)))
+            found.update(map(id, _tensors(vars(thing) if isinstance(thing, _Scaler) else thing.state)))
     return found
 
 
