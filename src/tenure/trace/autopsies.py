@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tenure.model import Holder
-from tenure.trace import suspects, told
+from tenure.trace import told, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,7 @@ def heard(folder: Path) -> list[Autopsy]:
     found = []
     for one in told.read(folder, "autopsy"):
         try:
-            parts = [
-                Part(**{**part, "holders": [suspects.holder(h) for h in part["holders"]]}) for part in one["parts"]
-            ]
-            found.append(Autopsy(**{**one, "parts": parts}))
-        except (KeyError, TypeError, AttributeError):
+            found.append(typed.made(Autopsy, one))
+        except TypeError:
             continue
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tenure.model import Holder
-from tenure.trace import suspects, told
+from tenure.trace import told, typed
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ def heard(folder: Path) -> list[Refused]:
     found = []
     for one in told.read(folder, "donations"):
         try:
-            found.append(Refused(**{**one, "readers": [suspects.holder(each) for each in one["readers"]]}))
-        except (KeyError, TypeError, AttributeError):
+            found.append(typed.made(Refused, one))
+        except TypeError:
             continue
     return found

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tenure.model import Holder, Link, Site
-from tenure.trace import told
+from tenure.model import Holder
+from tenure.trace import told, typed
 
 GROWING = "growing"
+KINDS = ("buffers", "nodes", "traces", "operations", "tapes", "shared")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,12 @@ def heard(folder: Path) -> list[Suspect]:
 def suspect(one: dict[str, Any]) -> Suspect | None:
     """A suspect, as JSON has it; None if that is damaged."""
     try:
-        looks = [Look(**look) for look in one["looks"]]
-        holders = [holder(each) for each in one["holders"]]
-        return Suspect(**{**one, "looks": looks, "holders": holders})
-    except (KeyError, TypeError, AttributeError):
+        found: Suspect = typed.made(Suspect, one)
+    except TypeError:
         return None
-
-
-def holder(told: dict[str, Any]) -> Holder:
-    """A holder, as JSON has it."""
-    links = (Link(link["text"], link["kind"], Site(**link["site"]) if link["site"] else None) for link in told["links"])
-    return Holder(told["kind"], tuple(links), told.get("nbytes"))
+    amounts = [found.facts.get(name) for name in ("whole", "bytes")]
+    if not all(one is None or type(one) is int for one in amounts):
+        return None
+    if found.what not in KINDS or not all(holder.links for holder in found.holders):
+        return None
+    return found

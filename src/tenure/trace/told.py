@@ -5,15 +5,35 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tenure import descriptors, untrusted
-from tenure.findings import Finding
+from tenure.findings import Finding, Place, Severity
+from tenure.trace import typed
 
 # One kind is one file a process: `<kind>-<pid>.jsonl`.
 KINDS = ("findings", "suspects", "growing", "autopsy", "donations", "checks")
 _LARGEST = 1 << 26
+
+
+@dataclass
+class _Json:
+    """A finding as JSON has it."""
+
+    code: str
+    name: str
+    severity: Severity
+    certain: bool
+    message: str
+    reason: str
+    file: str | None
+    line: int | None
+    column: int | None
+    sites: list[Place]
+    fix: dict[str, Any] | None
+    evidence: dict[str, Any]
 
 
 def tell(folder: Path, finding: Finding) -> None:
@@ -26,6 +46,9 @@ def heard(folder: Path) -> list[Finding]:
     found = []
     for one in read(folder, "findings"):
         try:
+            shape = typed.made(_Json, one)
+            if (shape.file is None) != (shape.line is None):
+                continue
             found.append(Finding.from_dict(one))
         except (ValueError, KeyError, TypeError, AttributeError):
             continue
