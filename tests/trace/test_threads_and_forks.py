@@ -70,11 +70,11 @@ with tenure.trace({str(tmp_path / "a")!r}) as trace:
     time.sleep(0.5)  # the writer has written
     assert [t.name for t in threading.enumerate()] == ["MainThread"], threading.enumerate()
     assert len(os.listdir("/proc/self/task")) <= before + 1
-print(len(tenure.load(trace.path).sql("select * from events")))
 until = time.monotonic() + 20
 while len(os.listdir("/proc/self/task")) > before and time.monotonic() < until:
     time.sleep(0.01)
 assert len(os.listdir("/proc/self/task")) <= before
+print(len(tenure.load(trace.path).sql("select * from events")))
 """
     assert call(tmp_path, text, run=False) == "1\n"
 
