@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import sys
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -31,7 +32,7 @@ def tensors(value: Any, *, through_code: bool = False) -> list[Any]:
     `through_code` also looks into what functions close over, and into generators: how a returned value can carry a
     tensor out. Without it only data is looked at: to dispose a model must not dispose what its hooks refer to.
     """
-    if is_tensor(value) and not through_code:
+    if is_tensor(value) and not through_code and not _has_objects(value):
         return [value]
     seen: dict[int, Any] = {}
     found: list[Any] = []
@@ -60,12 +61,20 @@ def _inside(thing: Any, through_code: bool) -> Iterable[Any]:
     framework = frameworks.owner(thing)
     if framework is not None and through_code and framework.info(thing).state == "symbolic":
         return gc.get_referents(thing)  # a tracer carries the arrays that it stands for
+    if _has_objects(thing):
+        return [*sys.modules["numpy"].ndarray.tolist(thing), *gc.get_referents(thing)]
     if framework is not None:
         return [value for value in gc.get_referents(thing) if type(value) is dict]  # attributes the user gave it
     if type(thing).__module__.partition(".")[0] in _MACHINERY:
         return ()
     # What the collector sees: items, attributes, slots, inline values; it runs no code of the user's.
     return gc.get_referents(thing)
+
+
+def _has_objects(thing: Any) -> bool:
+    """Whether it is a NumPy array of objects, which are unknown to the garbage collector."""
+    numpy: Any = sys.modules.get("numpy")
+    return numpy is not None and issubclass(type(thing), numpy.ndarray) and bool(thing.dtype.hasobject)
 
 
 def _carried(thing: Any) -> Iterator[Any]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import inspect
 import threading
 import weakref
@@ -136,6 +137,7 @@ class _Gone:
 _DEAD: Any = weakref.ref(_Gone())
 _var: contextvars.ContextVar[Region | None] = contextvars.ContextVar("tenure_region", default=None)
 _generators: dict[FrameType, list[Region]] = {}
+_escaped: dict[int, Record] = {}  # by id of the handle: weak reference, code, instruction, name of the scope
 _lock = threading.RLock()
 _open: list[Region] = []
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
@@ -170,9 +172,14 @@ def hidden(handle: Any) -> Iterator[None]:
     """While frameworks look for weak references to a handle: they are to find the user's alone."""
     current()  # the hook in Python keeps a reference of its own until it is asked
     taken = [(region, region.hide(handle)) for region in opened()]
+    escaped = _escaped.pop(id(handle), None)
+    place = None if escaped is None or escaped[0]() is not handle else escaped[1:]
+    del escaped
     try:
         yield
     finally:
+        if place is not None:
+            remember([(weakref.ref(handle), *place[:2])], place[2])
         for region, records in taken:
             region.give([(weakref.ref(one), *rest) for one, *rest in records])
 
@@ -188,7 +195,24 @@ def origin(handle: Any) -> tuple[Site | None, str | None]:
         for ref, code, lasti, *_ in region.records():
             if ref() is handle:
                 return sites.at(code, lasti), region.name
+    escaped = _escaped.get(id(handle))
+    if escaped is not None and escaped[0]() is handle:
+        return sites.at(*escaped[1:3]), escaped[3]
     return None, None
+
+
+def remember(records: list[Record], name: str) -> None:
+    """Know where these were born, in the scope of this name, though no open scope owns them any more."""
+    for ref, code, lasti, *_ in records:
+        handle = ref()
+        if handle is not None:
+            _escaped[id(handle)] = (weakref.ref(handle, functools.partial(_forget, id(handle))), code, lasti, name)
+
+
+def _forget(number: int, dead: Any) -> None:
+    escaped = _escaped.get(number)
+    if escaped is not None and escaped[0] is dead:
+        del _escaped[number]
 
 
 def enter(region: Region, frame: FrameType | None, *, births: bool = True) -> None:

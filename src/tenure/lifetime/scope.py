@@ -255,7 +255,7 @@ def keep(x: T, *, forever: bool = False) -> T:
     handles = containers.tensors(x, through_code=True)
     if forever:
         for opened in regions.opened():
-            opened.take(handles)
+            regions.remember(opened.take(handles), opened.name)
         return x
     region = regions.current()
     if region is not None:
@@ -360,6 +360,8 @@ def _move(handles: list[Any], source: Region, target: Region | None) -> None:
     records = source.take(handles)
     if target is not None:
         target.give(records)
+    else:
+        regions.remember(records, source.name)
 
 
 def _open_outer(region: Region) -> Region | None:
