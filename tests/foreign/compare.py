@@ -17,8 +17,10 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import metadata
+from itertools import repeat
 from pathlib import Path
 
 from fetch import environment, unpacked
@@ -30,6 +32,7 @@ ROOT = HERE.parent.parent
 MODES = ("traced", "--tenure", "scope")
 AGAIN = 3
 LIMIT = 7200  # seconds for one suite in one mode
+HUNG = 124  # the exit code after it
 NOT_RUN = ("not run", None)
 
 
@@ -39,6 +42,8 @@ class Runner:
     def __init__(self, suites, folder):
         self._folder = folder
         self._python = environment(suites, folder)
+        for suite in suites:
+            unpacked(suite, folder)
 
     def run(self, suite, mode, tests=(), label=""):
         """What became of each test, and of the process; of all tests of the suite, or of those of some files."""
@@ -50,7 +55,8 @@ class Runner:
         env = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
         # One thread to compute with: suites are many small tests, and sums come in the same order.
         env |= {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
-        env["PYTHONPATH"] = os.pathsep.join((str(HERE), *(str(source / path) for path in suite.path)))
+        folders = (ROOT / "src", HERE, *(source / path for path in suite.path))
+        env["PYTHONPATH"] = os.pathsep.join(map(str, folders))
         env |= {"PYTHONHASHSEED": "0", "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", **suite.env}
         env |= {"FOREIGN_OUTCOMES": str(outcomes), "FOREIGN_SCOPE": "1" if mode == "scope" else "0"}
         if mode == "traced":
@@ -59,17 +65,22 @@ class Runner:
         program = [str(self._python), "-m", "pytest", "-p", "outcomes", "-p", "no:cacheprovider", "-q", "--timeout=300"]
         start = time.monotonic()
         with (folder / "output.txt").open("w") as output:
-            ended = subprocess.run(
-                [*program, *own, *suite.args, *(tests or suite.tests)],
-                cwd=source, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=LIMIT,
-            )  # fmt: skip
+            try:
+                code = subprocess.run(
+                    [*program, *own, *suite.args, *(tests or suite.tests)],
+                    cwd=source, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, timeout=LIMIT,
+                ).returncode  # fmt: skip
+            except subprocess.TimeoutExpired:
+                code = HUNG
+        if mode == "traced" and not any((folder / "trace").rglob("*.arrows")):
+            raise SystemExit(
+                f"{suite.label}: nothing was recorded, so nothing can be compared; see {folder}/output.txt"
+            )
         shutil.rmtree(folder / "trace", ignore_errors=True)
         found = read(outcomes)
         seconds = time.monotonic() - start
-        print(
-            f"{suite.label}, {mode}{label}: {len(found):,} tests, exit {ended.returncode}, {seconds:.0f} s", flush=True
-        )
-        return found, ended.returncode
+        print(f"{suite.label}, {mode}{label}: {len(found):,} tests, exit {code}, {seconds:.0f} s", flush=True)
+        return found, code
 
 
 @dataclass
@@ -122,14 +133,14 @@ def compare(runner, suite, modes):
         other, ended = runner.run(suite, mode)
         results[mode] = result = Compared(len(plain), code, ended)
         found = differing(plain, other)
-        if not found:
-            continue
-        files = sorted({test.partition("::")[0] for test in found if "::" in test})
+        known = suite.known.get(mode, {})
+        unnamed = [test for test in found if not any(test.endswith(name) for name in known)]
+        files = sorted({test.partition("::")[0] for test in unnamed if "::" in test})
         for turn in range(AGAIN if files else 0):
             plain_runs.append(runner.run(suite, "plain", files, f"-again-{mode.strip('-')}-{turn + 1}")[0])
             again = runner.run(suite, mode, files, f"-again-{turn + 1}")[0]
             found |= differing({test: plain[test] for test in again if test in plain}, again)
-        sort_out(result, found, plain_runs, suite.known.get(mode, {}))
+        sort_out(result, found, plain_runs, known)
     return plain, results
 
 
@@ -192,17 +203,18 @@ def main():
     parser.add_argument("suites", nargs="*", help="names of suites; without, all of them")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "foreign", help="where everything is put")
     parser.add_argument("--mode", action="append", choices=MODES, help="only this mode, beside plain")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="suites that run at the same time")
     given = parser.parse_args()
     suites = [suite for suite in SUITES if not given.suites or {suite.name, suite.label} & set(given.suites)]
     runner = Runner(SUITES, given.folder)
     start = time.monotonic()
-    rows, clean = [], True
-    for suite in suites:
-        plain, results = compare(runner, suite, given.mode or MODES)
-        rows.append((suite, plain, results))
-        clean = clean and all(result.is_clean for result in results.values())
-        for line in listing(suite, results):
-            print(line, flush=True)
+    rows, clean, modes = [], True, given.mode or MODES
+    with ThreadPoolExecutor(given.jobs) as pool:
+        for suite, (plain, results) in zip(suites, pool.map(compare, repeat(runner), suites, repeat(modes))):
+            rows.append((suite, plain, results))
+            clean = clean and all(result.is_clean for result in results.values())
+            for line in listing(suite, results):
+                print(line, flush=True)
     text = page(rows, time.monotonic() - start)
     if suites == list(SUITES) and given.mode is None:
         (ROOT / "benchmarks" / "foreign.md").write_text(text)

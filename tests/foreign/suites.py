@@ -24,7 +24,12 @@ class Suite:
         return f"{self.name} ({self.run})" if self.run else self.name
 
 
-KERAS = ("random", "regularizers", "layers/regularization", "layers/core", "losses", "metrics")
+# In JAX each new shape is compiled, which takes a second.
+KERAS = {
+    "torch": ("random", "losses", "layers/regularization"),
+    "tensorflow": ("losses", "layers/regularization"),
+    "jax": ("random",),
+}
 SUITES = (
     Suite(
         "einops",
@@ -33,7 +38,7 @@ SUITES = (
         ("einops/tests",),
         env={"EINOPS_TEST_BACKENDS": "numpy,torch,jax,tensorflow"},
         path=(".",),
-        needs=("parameterized",),
+        needs=("parameterized==0.9.0",),
     ),
     Suite(
         "opt_einsum",
@@ -49,13 +54,10 @@ SUITES = (
         (
             "test/functions",
             "test/utils",
-            *(
-                f"test/operators/test_{name}_linear_operator.py"
-                for name in ("cat", "dense", "interpolated", "kronecker_product", "low_rank_root", "sum", "toeplitz")
-            ),
+            *(f"test/operators/test_{name}_linear_operator.py" for name in ("dense", "kronecker_product", "toeplitz")),
         ),
         path=(".",),
-        needs=("jaxtyping==0.3.11", "mpmath"),
+        needs=("jaxtyping==0.3.11",),
     ),
     Suite(
         "chex",
@@ -64,16 +66,7 @@ SUITES = (
         ("chex/_src",),
         ("--override-ini=python_files=*_test.py",),
         path=(".",),
-        needs=("toolz",),
-    ),
-    Suite(
-        "optax",
-        "0.2.8",
-        "5b225b35066fc3eebaa4d798f1b4173b4d57d1a480610908981f8343b50af0b0",
-        ("optax",),
-        ("--override-ini=python_files=*_test.py",),
-        path=(".",),
-        needs=("toolz",),
+        needs=("toolz==1.2.0",),
     ),
     Suite(
         "safetensors",
@@ -84,36 +77,11 @@ SUITES = (
         args=("--ignore-glob=*flax*", "--ignore-glob=*mlx*", "--ignore-glob=*paddle*"),
     ),
     Suite(
-        "pytorch-ignite",
-        "0.5.5",
-        "2c14de75c939a3cc06d2e7de00b1e0a261917ef9bd874dac2e69d789dfa9cc64",
-        ("tests/ignite/metrics",),
-        path=(".",),
-        needs=("scikit-learn", "nltk", "rouge_score", "scikit-image", "matplotlib"),
-    ),
-    Suite(
-        "tensorly",
-        "0.10.0",
-        "56a2c55062b285f4c39c6dc603e4883e02d9d5d2c318fd36f5610967a4425e9c",
-        ("tensorly",),
-        path=(".",),
-        env={"TENSORLY_BACKEND": "pytorch"},
-    ),
-    Suite(
         "autoray",
         "0.11.0",
         "ef9c23d8307f2e5030d10dd222d304401450157172a6fcc6f7456b6e82681bf4",
         ("tests",),
         path=(".",),
-    ),
-    Suite(
-        "rlax",
-        "0.1.9",
-        "72c01f519b401e684b2c4ac9fe9f2eed242a5a047e3572eb848a759141539736",
-        ("rlax",),
-        ("--override-ini=python_files=*_test.py",),
-        path=(".",),
-        needs=("toolz", "distrax", "dm-env"),
     ),
     Suite(
         "zuko",
@@ -134,27 +102,19 @@ SUITES = (
         "6299844a62f9999fcdf2d95cb2d01c091a50136bd17826e303aba646b2d11b55",
         ("tests",),
         path=(".",),
-        needs=("UMNN", "torchtestcase"),
-    ),
-    Suite(
-        "quax",
-        "0.4.6",
-        "994f0a8ae909c33c729adca07921b78314b5fd9d71aa9b4f135e9e409a192bae",
-        ("tests",),
-        path=("src",),
-        needs=("equinox==0.13.8", "plum-dispatch"),
+        needs=("UMNN==1.71", "torchtestcase==2018.2"),
     ),
     *(
         Suite(
             "keras",
             "3.15.1",
             "92ae7c1dd7f61041953dc2d42253181ee099086f0b58ae36fcf98147a6f08a29",
-            tuple(f"keras/src/{part}" for part in KERAS),
+            tuple(f"keras/src/{part}" for part in parts),
             ("--override-ini=python_files=*_test.py",),
             path=(".",),
             env={"KERAS_BACKEND": backend},
             run=backend,
         )
-        for backend in ("torch", "jax", "tensorflow")
+        for backend, parts in KERAS.items()
     ),
 )
