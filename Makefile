@@ -55,6 +55,9 @@ faults: $(STAMP) ## Make every call to the operating system fail, one run each (
 foreign: $(STAMP) ## Run other projects' test suites, plain and under tenure; writes benchmarks/foreign.md
 	$(BIN)/python tests/foreign/compare.py
 
+sanitize: $(STAMP) ## Run the tests of the native extensions with sanitizers in them; writes benchmarks/sanitizers.md
+	$(BIN)/python tests/sanitizers/sanitize.py --write benchmarks/sanitizers.md
+
 lint: $(STAMP) ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -64,6 +67,7 @@ bench: $(STAMP) ## Measure what a scope and a trace cost; writes benchmarks/*.md
 	$(BIN)/python benchmarks/scope_cost.py
 	$(BIN)/python benchmarks/trace_cost.py
 	$(BIN)/python benchmarks/trace_cost_jax_tensorflow.py
+	$(BIN)/python benchmarks/torch_switches.py
 
 docs: $(STAMP) ## Build the documentation into site/; what is broken in it fails
 	$(BIN)/mkdocs build --strict # with --quiet, warnings would not be counted

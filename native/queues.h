@@ -101,7 +101,7 @@ class Queue {
             count = 0;
         }
         write_->events[count] = event;
-        __builtin_prefetch(&write_->events[count + 12], 1);  // the reader's core may have it; past the end does no harm
+        __builtin_prefetch(&write_->events[(count + 12) % kChunk], 1);  // the reader's core may have it
         write_->count.store(count + 1, std::memory_order_release);
         return full;
     }

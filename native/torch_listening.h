@@ -27,9 +27,13 @@ inline bool only_we(const Listeners &list) {
 void find_listeners() {
     constexpr size_t kNear = 512;  // bytes; what torch keeps behind its lists is far larger
     auto heard = [] { return at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION).has_value(); };
-    if (listeners_at || !heard()) return;
+    if (listeners_at || !is_on("TENURE_TORCH_LISTS") || !heard()) return;
     const char *start = observers_here();
-    for (size_t at = sizeof(at::RecordFunctionTLS); at < kNear; at += sizeof(void *)) {
+    // Only what is torch's own data of this thread is looked into.
+    const Library torchs(reinterpret_cast<const void *>(&at::get_record_function_tls_));
+    if (start < torchs.own || start >= torchs.own + torchs.own_size) return;
+    const size_t rest = static_cast<size_t>(torchs.own + torchs.own_size - start);
+    for (size_t at = sizeof(at::RecordFunctionTLS); at < kNear && at + sizeof(Listeners) <= rest; at += sizeof(void *)) {
         auto *list = reinterpret_cast<Listeners *>(const_cast<char *>(start) + at);
         // A list this short is kept in itself, so that it begins by pointing there.
         void *inside;

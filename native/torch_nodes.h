@@ -91,7 +91,7 @@ void set_observers(const at::RecordFunctionTLS &wanted) {
 bool stand_in_for_torch(bool wanted) {
     const char *kept;
     accumulate = add_name("torch::autograd::AccumulateGrad", kept);
-    static bool found = find_calls(reinterpret_cast<const char *>(&at::get_record_function_tls_), torchs_own);
+    static bool found = is_on("TENURE_TORCH_CALLS") && find_calls(reinterpret_cast<const char *>(&at::get_record_function_tls_), torchs_own);
     if (found && wanted != stand_in) replace_calls(torchs_own, stand_in = wanted);
     return stand_in;
 }

@@ -4,6 +4,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/dispatch/ObservedOperators.h>
+
+#include <cstring>
 
 namespace {
 
@@ -17,11 +20,32 @@ struct Observed { friend constexpr auto reveal(Observed); };
 template struct Reveal<Definition, &c10::OperatorHandle::operatorDef_>;
 template struct Reveal<Observed, &c10::impl::OperatorEntry::is_observed_>;
 
-// tell(names, on): whether observers are told of these; how many were changed.
+const bool &observed_in(const c10::OperatorHandle &handle) { return (handle.*reveal(Definition{}))->op.*reveal(Observed{}); }
+
+// Whether what is found so is what torch itself says of each operation, in a function of its own that is not compiled in
+// here: then the member is where it is thought to be, and nobody else changes it. Asked once, before the first change.
+bool is_as_expected() {
+    static const bool known = [] {
+        bool both[2] = {false, false};
+        for (const auto &name : c10::Dispatcher::singleton().getAllOpNames()) {
+            auto handle = c10::Dispatcher::singleton().findOp(name);
+            if (!handle) continue;
+            unsigned char byte;
+            std::memcpy(&byte, &observed_in(*handle), 1);
+            if (byte != static_cast<unsigned char>(c10::ObservedOperators::isObserved(name))) return false;
+            both[byte] = true;
+        }
+        return both[0] && both[1];
+    }();
+    return known;
+}
+
+// tell(names, on): whether observers are told of these; how many were changed, or -1 where nothing can be.
 PyObject *py_tell(PyObject *, PyObject *args) {
     PyObject *wanted;
     int on;
     if (!PyArg_ParseTuple(args, "O!p", &PyFrozenSet_Type, &wanted, &on)) return nullptr;
+    if (!is_as_expected()) return PyLong_FromLong(-1);
     long changed = 0;
     for (const auto &name : c10::Dispatcher::singleton().getAllOpNames()) {
         PyObject *text = PyUnicode_FromString(name.name.c_str());
@@ -30,9 +54,10 @@ PyObject *py_tell(PyObject *, PyObject *args) {
         if (asked < 0) return nullptr;
         auto handle = asked ? c10::Dispatcher::singleton().findOp(name) : std::nullopt;
         if (!handle) continue;
-        const bool &observed = ((*handle).*reveal(Definition{}))->op.*reveal(Observed{});
+        const bool &observed = observed_in(*handle);
         if (observed == static_cast<bool>(on)) continue;
-        const_cast<bool &>(observed) = on;
+        // Other threads read it meanwhile: whole, and by a store that the compiler takes for one to any byte.
+        __atomic_store_n(reinterpret_cast<unsigned char *>(const_cast<bool *>(&observed)), static_cast<unsigned char>(on), __ATOMIC_RELAXED);
         changed++;
     }
     return PyLong_FromLong(changed);

@@ -67,6 +67,8 @@ def _made(place: Path) -> str:
     there = place
     while not os.path.lexists(there):
         missing.append(there)
+        if there == there.parent:  # what cannot be looked at is taken for missing, up to the root
+            return f"no folder on the way to {place} can be read"
         there = there.parent
     for own in (place.parent, place):  # an open umask may have made it; what others put there is not loaded
         if own not in missing and not _objection(own.parent):

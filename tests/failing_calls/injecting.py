@@ -208,21 +208,52 @@ class Injector:
             folder = self.work / str(number)
             folder.mkdir()
             self._servers.put((Server(program.frameworks, self._shim), folder))
-        self._compilers = fake_compilers(work)
+        self._compilers = fake_compilers(self.work)
+        self._kept = work / "kept"  # a cache of native extensions, compiled for all programs
+        self._used = self.work / "used"  # those of this program
 
     def run(self, fault: Fault | None = None, *, plain: bool = False) -> Outcome:
         """One run."""
         server, folder = self._servers.get()
         try:
-            return self._run(server, folder, fault, plain)
+            for name in ("trace", "cache", "here"):
+                shutil.rmtree(folder / name, ignore_errors=True)
+            if self._used.exists() and self.program.how != "first":
+                shutil.copytree(self._used, folder / "cache" / "tenure" / "native")
+            environment = {"TENURE_CACHE_DIR": str(folder / "cache"), **self._compilers}
+            return self._run(server, folder, fault, plain, environment)
         finally:
             self._servers.put((server, folder))
 
-    def _run(self, server: Server, folder: Path, fault: Fault | None, plain: bool) -> Outcome:
-        for name in ("trace", "cache", "here"):
-            shutil.rmtree(folder / name, ignore_errors=True)
+    def compile(self) -> None:
+        """Run it once with the real compilers, and keep what was compiled. The user's own cache stays as it is."""
+        native = self._kept / "tenure" / "native"
+        users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tenure" / "native"
+        if not native.exists():
+            native.mkdir(mode=0o700, parents=True)
+            for file in users.glob("*.so") if users.is_dir() else ():
+                shutil.copy(file, native)
+        server, folder = self._servers.get()
+        try:
+            done = self._run(server, folder, None, False, {"TENURE_CACHE_DIR": str(self._kept)}, limit=900)
+        finally:
+            self._servers.put((server, folder))
+        self._used.mkdir(mode=0o700)
+        for path in re.findall(r"\tdlopen\t.*\t(/.*)", done.notes):
+            if Path(path).parent == native:
+                shutil.copy(path, self._used)
+
+    def _run(
+        self,
+        server: Server,
+        folder: Path,
+        fault: Fault | None,
+        plain: bool,
+        cache: dict[str, str],
+        limit: int = LIMIT,
+    ) -> Outcome:
         here = folder / "here"
-        here.mkdir()
+        here.mkdir(exist_ok=True)
         control = folder / "control"
         control.write_bytes(_control(fault, plain))
         Path(f"{control}.notes").unlink(missing_ok=True)
@@ -232,9 +263,7 @@ class Injector:
             how: dict[str, object] = {"pid": "PID", "claim": "1", "quiet": True, "watch": "tenure.explain.uncaught"}
             if self.program.how == "after":
                 how["after"] = [sys.executable, "-P", "-m", "tenure.cli.after", "--quiet", trace]
-            environment |= {"TENURE_TRACE": trace, "TENURE_RUN": json.dumps(how), **self._compilers}
-            if self.program.how == "first":
-                environment |= {"TENURE_CACHE": str(folder / "cache"), "TENURE_CACHE_DIR": str(folder / "cache")}
+            environment |= {"TENURE_TRACE": trace, "TENURE_RUN": json.dumps(how), **cache}
         done = server.ask(
             {
                 "program": str(self.source),
@@ -244,7 +273,7 @@ class Injector:
                 "environment": environment,
                 "control": str(control),
                 "pth": "" if plain else str(pth()),
-                "limit": LIMIT,
+                "limit": limit,
             }
         )
         with control.open("rb") as file, mmap.mmap(file.fileno(), _SIZE, access=mmap.ACCESS_READ) as mapped:
@@ -300,7 +329,6 @@ def built(work: Path) -> Path:
 
 def fake_compilers(work: Path) -> dict[str, str]:
     """Compilers that give what the real ones gave before: those take a minute."""
-    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tenure"
     script = work / "compiler"
     script.write_text(
         f"""#!/bin/sh
@@ -309,8 +337,7 @@ for word; do
     case $word in *.c|*.cpp) name=$(basename "${{word%.*}}");; esac
     before=$word
 done
-from=$(ls -t {kept}/tenure_$name-*.so | head -1)
-cp "$from" "$to"
+cp {work}/used/tenure_$name-*.so "$to"
 """
     )
     script.chmod(0o755)
@@ -390,7 +417,7 @@ def inject(
     try:
         plain = injector.run(plain=True)
         assert injector.run(plain=True).compared() == plain.compared(), f"{program.name} is not the same twice: {plain}"
-        injector.run()  # whatever is compiled is compiled here
+        injector.compile()
         traced = injector.run()
         assert traced.compared() == plain.compared(), f"traced, {program.name} differs: {plain} {traced}"
         sites = injector.sites()

@@ -61,6 +61,9 @@ def cuda_core() -> Any:
 
 def quiet_core() -> Any:
     """The native part that keeps operations without data from observers, or None."""
+    if os.environ.get("TENURE_TORCH_CONSTANTS") == "0":
+        native.decline("tenure_torch_quiet", "switched off by TENURE_TORCH_CONSTANTS=0")
+        return None
     return _load("tenure_torch_quiet", "torch_quiet.cpp", [], ["-ltorch_cpu"])
 
 
