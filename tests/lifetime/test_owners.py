@@ -33,3 +33,33 @@ def test_the_state_of_an_optimizer_lasts(torch, name):
         with tenure.scope():
             optimizer.step(loss)
     assert all(torch.isfinite(weight).all() for weight in model.parameters())
+
+
+def test_the_state_of_a_metric_lasts(torch):
+    import torchmetrics
+
+    mean, listed = torchmetrics.MeanMetric(), torchmetrics.CatMetric()
+    both = torchmetrics.MetricCollection([mean, torchmetrics.classification.MulticlassAccuracy(2, average="micro")])
+    scores = torch.tensor([[0.9, 0.1], [0.8, 0.2]])
+    for step in range(3):
+        with tenure.scope():
+            mean.update(torch.ones(2) * step)
+            listed.update(torch.ones(1) * step)
+            both["MulticlassAccuracy"](scores, torch.tensor([0, step % 2]))
+    with tenure.scope():
+        both.compute()  # the metric keeps the result for the next call
+    assert float(mean.compute()) == 1
+    assert listed.compute().tolist() == [0, 1, 2]
+    assert round(float(both.compute()["MulticlassAccuracy"]), 4) == 0.8333
+
+
+def test_an_attribute_of_a_module_is_no_state(torch):
+    class Keeps(torch.nn.Module):
+        def forward(self, x):
+            self.last = x + 1
+            return self.last * 2
+
+    module = Keeps()
+    with tenure.scope():
+        module(torch.ones(2))
+    assert tenure.info(module.last).state == "disposed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -22,9 +23,10 @@ _known: dict[int, weakref.ref[Any]] = {}
 def spared(tensors: list[torch.Tensor]) -> set[int]:
     """The ids of those that a scope leaves alone.
 
-    Buffers of modules, the state of optimizers and gradient scalers, and what functools' caches lead to; what a live
-    autograd graph leads to by way of Python; and handles that no name leads to, only native code (a `.grad` that was
-    looked at, a tensor saved for backward): to end those would free nothing and hurt nobody but the gradient.
+    Buffers of modules, the state of optimizers, gradient scalers and torchmetrics' metrics, and what functools' caches
+    lead to; what a live autograd graph leads to by way of Python; and handles that no name leads to, only native code (a
+    `.grad` that was looked at, a tensor saved for backward): to end those would free nothing and hurt nobody but the
+    gradient.
 
     Most tensors that outlive their scope are somebody's variables, which the reference count shows. Only for the others
     are the known owners asked, and only if that does not explain them is the heap searched for who leads to them.
@@ -68,12 +70,16 @@ def _note(thing: Any) -> bool:
 
 def _belongings() -> set[int]:
     found: set[int] = set()
+    # Modules whose state is in attributes: it grows from step to step.
+    metrics = getattr(sys.modules.get("torchmetrics.metric"), "Metric", ())
     for key, ref in list(_known.items()):
         thing = ref()
         if thing is None:
             del _known[key]
         elif isinstance(thing, torch.nn.Module):
             found.update(id(value) for part in (thing._buffers, thing._parameters) for value in part.values())
+            if isinstance(thing, metrics):
+                found.update(map(id, _tensors([vars(thing).get(name) for name in (*thing._defaults, "_computed")])))
         else:
             found.update(map(id, _tensors(vars(thing) if isinstance(thing, _Scaler) else thing.state)))
     return found
