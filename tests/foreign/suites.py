@@ -66,7 +66,7 @@ SUITES = (
         ("chex/_src",),
         ("--override-ini=python_files=*_test.py",),
         path=(".",),
-        needs=("toolz==1.2.0",),
+        needs=("cloudpickle==3.1.2", "toolz==1.2.0"),
     ),
     Suite(
         "safetensors",
@@ -102,7 +102,7 @@ SUITES = (
         "6299844a62f9999fcdf2d95cb2d01c091a50136bd17826e303aba646b2d11b55",
         ("tests",),
         path=(".",),
-        needs=("UMNN==1.71", "torchtestcase==2018.2"),
+        needs=("UMNN==1.71", "matplotlib==3.11.2", "torchtestcase==2018.2"),
     ),
     *(
         Suite(
