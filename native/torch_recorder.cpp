@@ -139,15 +139,20 @@ struct Farewell {
     }
 };
 
+constexpr int kMostChunks = 192;  // 24 MiB: if more are waiting, who fills or takes one reads them first
+
 Self *arrive() {
     if (over) return nullptr;
     thread_local Farewell farewell;
     (void)farewell;
     mine = new Self;
-    std::lock_guard<std::mutex> lock(registry);
-    mine->queue.number = static_cast<uint32_t>(threads.size());
-    threads.push_back(std::to_string(PyThread_get_thread_ident()));
-    selves.push_back(mine);
+    {
+        std::lock_guard<std::mutex> lock(registry);
+        mine->queue.number = static_cast<uint32_t>(threads.size());
+        threads.push_back(std::to_string(PyThread_get_thread_ident()));
+        selves.push_back(mine);
+    }
+    if (chunks.in_use() > kMostChunks) drain(false, false);  // those of threads that have ended
     return mine;
 }
 
@@ -155,7 +160,7 @@ inline Self *here() { return C10_LIKELY(mine != nullptr) ? mine : arrive(); }
 
 inline void tell(Self *self, uint64_t time, Type type, const void *where, uint64_t value, uint32_t stack, uint16_t op, uint8_t flags) {
     // If the reader is far behind (it may be waiting for the GIL that we hold), do its work.
-    if (self->queue.push({time, reinterpret_cast<uint64_t>(where), value, stack, op, type, flags}) && chunks.in_use() > 192) drain(false, false);
+    if (self->queue.push({time, reinterpret_cast<uint64_t>(where), value, stack, op, type, flags}) && chunks.in_use() > kMostChunks) drain(false, false);
 }
 
 inline uint8_t flags(c10::Device device, bool backward) {

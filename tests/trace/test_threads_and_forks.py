@@ -1,6 +1,7 @@
 """Programs with threads, forks and interrupts run as they do without tenure: nothing hangs, nothing is left behind."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -117,6 +118,29 @@ def test_children_of_a_program_whose_threads_use_torch(tmp_path, needs_torch, ch
 @pytest.mark.long
 def test_many_children_of_a_program_whose_threads_use_torch(tmp_path, needs_torch):
     assert call(tmp_path, FORKS.replace("CHILDREN", "300"), timeout=500) == "hung 0\n"
+
+
+FORKS_ALL_THE_TIME = """
+import os, signal, time, tenure
+
+with tenure.trace("trace"):
+    tenure.mark("before the forks")
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+        time.sleep(0.005)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_forks_all_the_time_is_written_as_it_goes(tmp_path):
+    done = subprocess.run([sys.executable, "-c", FORKS_ALL_THE_TIME], cwd=tmp_path, timeout=100, check=False)
+    assert done.returncode == -signal.SIGKILL
+    names = tenure.load(tmp_path / "trace").sql("select name from events").column("name").to_pylist()
+    assert "before the forks" in names
 
 
 TRACE_ENDS = """

@@ -40,12 +40,14 @@ class Writing:
         self._thread: Background | None = None
         self._pauses = 0  # forks that are under way
         self._last = self._over = False
+        self._due = 0.0  # on the monotonic clock: when to write next
         self._alone = True  # without a thread: who waits for a write does it
         self._waiting: list[_thread.LockType] = []  # who waits for a write; released after it
 
     def start(self) -> None:
         """Begin. Raises RuntimeError where no thread can be started."""
         with self._guard:
+            self._due = time.monotonic() + INTERVAL
             self._begin()
 
     def _begin(self) -> None:
@@ -103,19 +105,20 @@ class Writing:
         return thread is not None and thread.is_me()
 
     def _run(self) -> None:
-        wait = INTERVAL
         try:
             while not self._over:
-                self._wake.wait(wait)
+                self._wake.wait(max(self._due - time.monotonic(), 0))
                 self._wake.clear()
+                began = time.monotonic()
                 with self._guard:
-                    if self._pauses:
+                    # Where forks follow each other closely, one of them has to wait for the write that is due.
+                    if self._pauses and began < self._due:
                         self._thread = None
                         return
-                began = time.monotonic()
                 self._round()
                 # The next will take as long.
-                wait = max(INTERVAL - 2 * (time.monotonic() - began), _LEAST)
+                now = time.monotonic()
+                self._due = now + max(INTERVAL - 2 * (now - began), _LEAST)
         except BaseException:
             self._alone = True
             raise
