@@ -6,12 +6,13 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
 from tenure.errors import TraceError
-from tenure.trace import folders, told
+from tenure.trace import events, folders, told
 from tenure.trace.writer import Stream
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
@@ -39,7 +40,8 @@ def trace(tmp_path):
     folders.take(made)
     stream = Stream(made, "events-7", {"version": "1", "pid": "7"})
     stream.close()
-    (made / "events-7.digest").write_text("")
+    for kind in events.BESIDE:
+        (made / f"events-7{kind}").touch()
     for kind in told.KINDS:
         (made / f"{kind}-7.jsonl").write_text("{}\n")
     return made
@@ -84,6 +86,46 @@ def test_a_trace_is_replaced_only_if_asked_for_and_then_nothing_else_is(trace, t
     assert (trace / "events-9.sums").is_dir()
     (trace / "events-9.sums").rmdir()
     assert {**texts(trace), "meta.json": ""} == {**theirs, "meta.json": ""}
+
+
+def test_a_kind_of_file_that_is_not_listed_is_not_written(tmp_path):
+    with pytest.raises(ValueError, match="surprises is no kind of file of a trace"):
+        told.write(tmp_path, "surprises", {})
+    assert list(tmp_path.iterdir()) == []
+
+
+REAL = """
+import os, resource, signal, sys, time
+from pathlib import Path
+from tenure.findings import Finding
+from tenure.trace import recorder, told
+
+folder = recorder.active().folder
+for kind in told.KINDS:
+    told.write(folder, kind, {})
+if os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the child's disk is full
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+own = recorder.active()
+while not own.failure:
+    own._rows.born("torch", 8, "cpu", f"op {time.monotonic_ns()} {os.urandom(500)}", (1,), "float32", "/x.py:1 in f")
+"""
+
+
+def test_a_real_trace_with_files_of_each_kind_is_replaced_whole(tmp_path):
+    (tmp_path / "torch.py").write_text("__version__ = '0'\n")
+    (tmp_path / "first.py").write_text(f"import tenure\nwith tenure.trace('run'):\n{textwrap.indent(REAL, '    ')}")
+    (tmp_path / "second.py").write_text("")
+    done = subprocess.run([sys.executable, "first.py"], cwd=tmp_path, capture_output=True, text=True, env=CLEAN)
+    assert done.returncode == 0, done.stderr
+    made = {path.name for path in (tmp_path / "run").iterdir()}
+    kinds = {re.sub(r"-\d+", "", name) for name in made}
+    assert kinds >= {f"{kind}.jsonl" for kind in told.KINDS} | {"events.arrows", "events.sums", "events.reason"}
+    words = [sys.executable, "-m", "tenure", "run", "-fo", "run", "second.py"]
+    subprocess.run(words, cwd=tmp_path, capture_output=True, check=True, env=CLEAN)
+    left = {path.name for path in (tmp_path / "run").iterdir()}
+    assert left & made == {"meta.json"}
 
 
 def texts_of_any(folder):

@@ -9,7 +9,7 @@ from typing import Any
 
 from tenure.trace import told
 
-_FILE = "checks"
+_FILE: told.Kind = "checks"
 
 
 @dataclass(frozen=True, slots=True)

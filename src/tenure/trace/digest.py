@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tenure import native, untrusted
-from tenure.trace.events import KINDS
+from tenure.trace.events import KINDS, beside
 from tenure.trace.streams import Stream
 
 # What a scan reads of the events; the last is read only where it says something: each column is up to a tenth of the time.
@@ -148,12 +148,12 @@ class Digest:
             "parts": [len(part) for part in parts],
             "check": zlib.crc32(small),
         }
-        scratch = path.with_suffix(".tmp")
+        scratch = beside(path, ".tmp")
         try:
             with scratch.open("wb") as file:
                 file.write(json.dumps(about).encode() + b"\n")
                 file.write(small)
-            scratch.replace(path.with_suffix(".digest"))
+            scratch.replace(beside(path, ".digest"))
         finally:
             scratch.unlink(missing_ok=True)
 
@@ -176,9 +176,9 @@ def read(stream: Stream) -> Saved | None:
     if core is None or not stream.process.complete:
         return None
     try:
-        head, _, small = untrusted.content(path.with_suffix(".digest"), _LARGEST).partition(b"\n")
+        head, _, small = untrusted.content(beside(path, ".digest"), _LARGEST).partition(b"\n")
         about = untrusted.parsed(head)
-        size, sum_ = path.with_suffix(".sums").read_bytes().split(b"\n")[-2].split()
+        size, sum_ = beside(path, ".sums").read_bytes().split(b"\n")[-2].split()
         same = (about["format"], about["size"], f"{about['sum']:08x}", about["rows"], about["batches"]) == (
             _FORMAT,
             path.stat().st_size,

@@ -10,10 +10,15 @@ import itertools
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, get_args
 
 VERSION = 1
-REASON = ".reason"  # of the file next to a stream that says why its process could write no more; blank until then
+STREAM = ".arrows"
+# The files next to a stream: the sums that prove it, its digest (and that while it is written), and why its process
+# could write no more, which is blank until then.
+Beside = Literal[".sums", ".digest", ".tmp", ".reason"]
+BESIDE: tuple[Beside, ...] = get_args(Beside)
 
 EVENTS = ("birth", "use", "end", "kind", "step", "mark")
 KINDS = ("parameter", "gradient", "optimizer state", "activation", "input", "constant", "temporary")
@@ -37,6 +42,11 @@ COLUMNS = (
 )  # fmt: skip
 # Words that say the same of several columns share their numbers.
 SHARED = {"last_op": "op", "last_site": "site", "last_stack": "stack"}
+
+
+def beside(stream: Path, what: Beside) -> Path:
+    """The file of that kind next to a stream."""
+    return stream.with_suffix(what)
 
 
 @cache

@@ -14,11 +14,11 @@ from typing import Any
 
 from tenure.errors import TraceError
 from tenure.trace import running, told
-from tenure.trace.events import VERSION
+from tenure.trace.events import BESIDE, STREAM, VERSION
 
 FORMAT = "tenure trace"
 _META = "meta.json"
-_STREAM = re.compile(r"(events-(\d+)(?:-\d+)?)\.(?:arrows|sums|digest|reason|tmp)")
+_STREAM = re.compile(rf"(events-(\d+)(?:-\d+)?)(?:{'|'.join(map(re.escape, (STREAM, *BESIDE)))})")
 _SIDE = re.compile(rf"(?:{'|'.join(told.KINDS)})-(\d+)\.jsonl")
 _HEAD = 1 << 16  # bytes; each stream's schema, which says that it is of a trace, is in these
 _LARGEST = 1 << 20

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from tenure import untrusted
 from tenure.errors import TraceError
-from tenure.trace import reader, running
+from tenure.trace import reader, running, told
+from tenure.trace.streams import failure
 from tenure.trace.tail import Tail
 
 _QUIET = 2.0  # seconds without rows, after which it is asked whether the process is still there
@@ -19,12 +20,16 @@ State = Literal["waiting", "running", "ended", "gone", "damaged"]
 
 
 class Followed:
-    """One process on its way; `note` says what is wrong with its stream, if something is."""
+    """One process on its way.
+
+    `note` says what is wrong with its stream, if something is; `failure` why the process could write no more.
+    """
 
     def __init__(self, number: int, tail: Tail) -> None:
         self.number = number
         self.tail = tail
         self.note = ""
+        self.failure = ""
         self.state: State = "waiting"
         self.heard = time.monotonic()  # when rows came last
         self._asked = False
@@ -59,6 +64,7 @@ class Followed:
         self._asked = True
         process = self.tail.process
         if not running.is_writing(_pid(self.tail.path) if process is None else process.pid, self.tail.path):
+            self.failure = failure(self.tail.path)
             return "gone"
         return "waiting" if process is None else "running"
 
@@ -131,7 +137,7 @@ class Following:
 class Lines:
     """What processes tell beside their streams, line by line as it comes."""
 
-    def __init__(self, folder: Path, what: str) -> None:
+    def __init__(self, folder: Path, what: told.Kind) -> None:
         self._folder = folder
         self._what = what
         self._done: dict[Path, int] = {}

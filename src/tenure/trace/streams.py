@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from tenure import untrusted
 from tenure.errors import TraceError
 from tenure.trace import messages
-from tenure.trace.events import COLUMNS, REASON, VERSION, schema
+from tenure.trace.events import COLUMNS, VERSION, beside, schema
 
 _CHUNK = 1 << 20
 _NOTHING = "{} holds no whole batch: its process ended before it could write one"
@@ -148,7 +148,7 @@ def open_stream(path: Path, notes: list[str]) -> Stream | None:
 
 def _opened(path: Path, file: BinaryIO, notes: list[str]) -> Stream | None:
     size = path.stat().st_size
-    sums = path.with_suffix(".sums")
+    sums = beside(path, ".sums")
     if sums.exists():
         untrusted.regular(sums)
     summed = sums.exists() and (sums.stat().st_size > 0 or size == 0)
@@ -321,7 +321,7 @@ def process_of(path: Path, about: dict[str, str], seen: messages.Walk) -> Proces
 def failure(path: Path) -> str:
     """Why the process of this stream could write no more; empty if it did not say."""
     try:
-        with path.with_suffix(REASON).open("rb") as file:
+        with beside(path, ".reason").open("rb") as file:
             text = file.read(_LONGEST_REASON).decode(errors="replace")
     except OSError:
         return ""

@@ -13,7 +13,7 @@ from typing import Any
 from tenure.model import Holder
 from tenure.trace import told, typed
 
-GROWING = "growing"
+GROWING: told.Kind = "growing"
 KINDS = ("buffers", "nodes", "traces", "operations", "tapes", "shared")
 
 
@@ -41,7 +41,7 @@ class Suspect:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def tell(folder: Path, suspects: list[Suspect], what: str = "suspects") -> None:
+def tell(folder: Path, suspects: list[Suspect], what: told.Kind = "suspects") -> None:
     """Keep these with the trace. Raises OSError where that cannot be written.
 
     While a run goes on they are told as GROWING, for those who look on; the same may come again, and the last counts.

@@ -17,6 +17,7 @@ from tenure import untrusted
 from tenure.descriptors import ReadFile
 from tenure.errors import TraceError
 from tenure.trace import messages
+from tenure.trace.events import beside
 from tenure.trace.streams import Process, damaged, described, process_of
 
 _SUM = re.compile(rb"([0-9]{1,18}) ([0-9a-f]{8})")
@@ -77,7 +78,7 @@ class Tail:
         """What the sums say by now."""
         if self._sums is None:
             try:
-                self._sums = ReadFile(self.path.with_suffix(".sums"))
+                self._sums = ReadFile(beside(self.path, ".sums"))
             except FileNotFoundError:
                 if self._file.size():
                     raise TraceError(f"{self.path} has no sums beside it, and cannot be followed") from None
@@ -89,9 +90,7 @@ class Tail:
             match = _SUM.fullmatch(line)
             last = self._waiting[-1][0] if self._waiting else self._done
             if match is None or int(match[1]) < last:
-                raise TraceError(
-                    f"{self.path.with_suffix('.sums')} is damaged: {line[:40]!r} is no sum that can follow"
-                )
+                raise TraceError(f"{beside(self.path, '.sums')} is damaged: {line[:40]!r} is no sum that can follow")
             if int(match[1]) > last:
                 self._waiting.append((int(match[1]), int(match[2], 16)))
         self.behind = self._waiting[-1][0] - self._done if self._waiting else 0

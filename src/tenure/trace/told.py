@@ -7,14 +7,15 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from tenure import descriptors, untrusted
 from tenure.findings import Finding, Place, Severity
 from tenure.trace import typed
 
-# One kind is one file a process: `<kind>-<pid>.jsonl`.
-KINDS = ("findings", "suspects", "growing", "autopsy", "donations", "checks")
+# One kind is one file a process: `<kind>-<pid>.jsonl`. What is not listed here is not written.
+Kind = Literal["findings", "suspects", "growing", "autopsy", "donations", "checks"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 _LARGEST = 1 << 26
 
 
@@ -55,13 +56,18 @@ def heard(folder: Path) -> list[Finding]:
     return found
 
 
-def write(folder: Path, what: str, value: dict[str, Any]) -> None:
-    """Add a line to this process's file of that name, one of KINDS."""
+def write(folder: Path, what: Kind, value: dict[str, Any]) -> None:
+    """Add a line to this process's file of that kind. Raises ValueError for an unlisted kind.
+
+    A file of an unlisted kind would stay where the trace is replaced, and be read as a part of the next one.
+    """
+    if what not in KINDS:
+        raise ValueError(f"{what} is no kind of file of a trace; add it to tenure.trace.told.Kind")
     line = json.dumps(value, default=str) + "\n"
     descriptors.append(folder / f"{what}-{os.getpid()}.jsonl", line.encode(errors="backslashreplace"))
 
 
-def read(folder: Path, what: str) -> Iterator[dict[str, Any]]:
+def read(folder: Path, what: Kind) -> Iterator[dict[str, Any]]:
     """The lines of all processes. One that is damaged or unfinished is passed over."""
     for path in sorted(folder.glob(f"{what}-*.jsonl")):
         try:

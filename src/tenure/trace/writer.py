@@ -10,7 +10,7 @@ from typing import Any
 
 from tenure.descriptors import OwnFile
 from tenure.trace.digest import Digest
-from tenure.trace.events import REASON, schema
+from tenure.trace.events import beside, schema
 
 _BUFFER = 1 << 20
 _MOST_ROWS = 1 << 17  # of a batch, which a reader holds in memory; a multiple of 8, for the bits of the columns
@@ -36,8 +36,8 @@ class Stream:
         import pyarrow as pa
 
         described = schema().with_metadata({f"tenure.{key}": value for key, value in about.items()})
-        self._sums = OwnFile(self.path.with_suffix(".sums"))
-        self._reason = OwnFile(self.path.with_suffix(REASON))
+        self._sums = OwnFile(beside(self.path, ".sums"))
+        self._reason = OwnFile(beside(self.path, ".reason"))
         self._reason.write(b" " * _ROOM)
         # zstd would make it three fifths as large, and take four times as long, for which the user's program has to wait.
         options = pa.ipc.IpcWriteOptions(compression="lz4", emit_dictionary_deltas=True, use_threads=False)

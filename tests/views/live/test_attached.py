@@ -176,6 +176,51 @@ def ends_as_the_analyses_say(folder, steps):
     assert json.loads((folder / "meta.json").read_text())["format"] == "tenure trace"
 
 
+# The first has a file that may not grow, as on a full disk, and goes on; the second is killed.
+STOPPED = """
+import os, resource, signal, sys, time
+from pathlib import Path
+from tenure.trace.recorder import Recorder
+
+recorder = Recorder(Path("run"))
+recorder.start(fresh=sys.argv[1] == "full")
+if sys.argv[1] == "full":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+while not recorder.failure:
+    recorder._rows.born("torch", 8, "cpu", str(os.urandom(300)), (1,), "float32", "/x.py:1 in f")
+    time.sleep(0.001)
+print("stopped", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_trace_that_a_full_disk_ended_is_not_called_killed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = [sys.executable, "-c", STOPPED, "full"]
+    with subprocess.Popen(words, stdin=-1, stdout=-1, stderr=-1, text=True, env=ENVIRONMENT) as full:
+        assert full.stdout.readline() == "stopped\n"
+        session = Session(tmp_path / "run", lambda place: ((), ()))
+        until(lambda: session.turn() or session.over)
+        status = session.picture(Wish()).status
+        assert re.fullmatch(r"the trace could not be written any more \(File too large\)(, after [\d:]+)?", status)
+        with subprocess.Popen([*words[:-1], "join"], env=ENVIRONMENT) as other:
+            until(lambda: session.turn() or not session.over)
+            (trouble,) = session.picture(Wish()).troubles
+            assert trouble == f"pid {full.pid}: the trace could not be written any more (File too large)"
+            until(lambda: session.turn() or session.picture(Wish()).processes[1].bytes)
+            other.kill()
+        until(lambda: session.turn() or session.over)
+        status = session.picture(Wish()).status
+        session.close()
+        full.kill()
+    assert re.fullmatch(
+        r"not running here any more: 1 of 2 processes killed, or on another machine; "
+        r"1 of 2 processes: the trace could not be written any more \(File too large\)(, after [\d:]+)?",
+        status,
+    )
+
+
 def test_what_grew_in_a_process_that_was_killed_stays(training, tmp_path):
     folder = tmp_path / "run"
     until(

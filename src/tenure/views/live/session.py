@@ -185,4 +185,8 @@ class Session:
         return Process(one.number, standing.name(one), one.state, live.nbytes, live.step)
 
     def _troubles(self) -> list[str]:
-        return [text for text in (*self._limits, *(one.note for one in self._following.followed)) if text]
+        followed = self._following.followed
+        notes = [one.note for one in followed]
+        if self._verdict is None:  # after that it is among the limits
+            notes += [f"{standing.name(one)}: {standing.stopped(one.failure)}" for one in followed if one.failure]
+        return [text for text in (*self._limits, *notes) if text]

@@ -74,11 +74,20 @@ def _over(following: Following, elapsed: str) -> str:
     states = [one.state for one in following.followed]
     if all(one == "ended" for one in states):
         return f"ended after {elapsed}" if elapsed else "ended"
-    killed = sum(one == "gone" for one in states)
-    several = f" {killed} of {len(states)} processes" if len(states) > 1 else ""
-    return f"not running here any more:{several} killed, or on another machine" + (
-        f", after {elapsed}" if elapsed else ""
-    )
+    failures = [one.failure for one in following.followed if one.failure]
+    killed = sum(one == "gone" for one in states) - len(failures)
+    of_all = f" of {len(states)} processes" if len(states) > 1 else ""
+    why = []
+    if killed or not failures:
+        why.append(f"not running here any more:{of_all and f' {killed}{of_all}'} killed, or on another machine")
+    if failures:
+        why.append(f"{of_all and f'{len(failures)}{of_all}: '}{stopped(failures[0])}")
+    return "; ".join(why) + (f", after {elapsed}" if elapsed else "")
+
+
+def stopped(failure: str) -> str:
+    """What is said of a process that could write no more."""
+    return f"the trace could not be written any more ({safe(failure, 100)})"
 
 
 def others(devices: Sequence[Device], shown: Device | None) -> str:
