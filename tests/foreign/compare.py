@@ -39,8 +39,8 @@ NOT_RUN = ("not run", None)
 class Runner:
     """Runs suites in the environment made for them."""
 
-    def __init__(self, suites, folder):
-        self._folder = folder
+    def __init__(self, suites, folder, *, resume):
+        self._folder, self._resume = folder, resume
         self._python = environment(suites, folder)
         for suite in suites:
             unpacked(suite, folder)
@@ -49,6 +49,9 @@ class Runner:
         """What became of each test, and of the process; of all tests of the suite, or of those of some files."""
         source = unpacked(suite, self._folder)
         folder = self._folder / "runs" / suite.label / f"{mode.strip('-')}{label}"
+        ended = folder / "exit-code"
+        if self._resume and ended.exists():
+            return read(folder / "outcomes.jsonl"), int(ended.read_text())
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         outcomes = folder / "outcomes.jsonl"
@@ -77,6 +80,7 @@ class Runner:
                 f"{suite.label}: nothing was recorded, so nothing can be compared; see {folder}/output.txt"
             )
         shutil.rmtree(folder / "trace", ignore_errors=True)
+        ended.write_text(str(code))
         found = read(outcomes)
         seconds = time.monotonic() - start
         print(f"{suite.label}, {mode}{label}: {len(found):,} tests, exit {code}, {seconds:.0f} s", flush=True)
@@ -155,7 +159,7 @@ def listing(suite, results):
             yield f"{suite.label}, {mode}, different: exit code {result.plain_exit} → {result.exit}"
 
 
-def page(rows, seconds):
+def page(rows):
     """The committed table."""
     versions = [f"{name} {metadata.version(name)}" for name in ("torch", "jax", "tensorflow-cpu", "numpy", "pytest")]
     lines = [
@@ -166,7 +170,7 @@ def page(rows, seconds):
         "passed, failed, skipped, in error, expected to fail. Random numbers have the same seed in each test. A test that",
         f"differs among plain runs (one, and {AGAIN} more of its file) is flaky. Made by `make foreign`.",
         "",
-        f"{datetime.date.today()}, Python {platform.python_version()}, {', '.join(versions)}; {seconds / 60:.0f} minutes.",
+        f"{datetime.date.today()}, Python {platform.python_version()}, {', '.join(versions)}.",
         "",
         "| suite | tests | passed | failed or in error | skipped | mode | same | different | flaky | named |",
         "|---|---:|---:|---:|---:|---|---:|---:|---:|---:|",
@@ -195,6 +199,9 @@ def page(rows, seconds):
         listed = [line for suite, plain, results in rows for line in listing(suite, results) if f", {kind}: " in line]
         if listed:
             lines += ["", f"## {title}", "", *(f"- {line.replace(f', {kind}: ', ': ', 1)}" for line in listed)]
+    missing = [suite.label for suite in SUITES if suite.label not in {row[0].label for row in rows}]
+    if missing:
+        lines += ["", f"Not run this time: {', '.join(missing)}."]
     return "\n".join(lines) + "\n"
 
 
@@ -204,10 +211,11 @@ def main():
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "foreign", help="where everything is put")
     parser.add_argument("--mode", action="append", choices=MODES, help="only this mode, beside plain")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="suites that run at the same time")
+    parser.add_argument("--resume", action="store_true", help="keep the runs that an interrupted call has finished")
+    parser.add_argument("--write", type=Path, help="the page to write; without, benchmarks/foreign.md if all is run")
     given = parser.parse_args()
     suites = [suite for suite in SUITES if not given.suites or {suite.name, suite.label} & set(given.suites)]
-    runner = Runner(SUITES, given.folder)
-    start = time.monotonic()
+    runner = Runner(SUITES, given.folder, resume=given.resume)
     rows, clean, modes = [], True, given.mode or MODES
     with ThreadPoolExecutor(given.jobs) as pool:
         for suite, (plain, results) in zip(suites, pool.map(compare, repeat(runner), suites, repeat(modes))):
@@ -215,9 +223,12 @@ def main():
             clean = clean and all(result.is_clean for result in results.values())
             for line in listing(suite, results):
                 print(line, flush=True)
-    text = page(rows, time.monotonic() - start)
-    if suites == list(SUITES) and given.mode is None:
-        (ROOT / "benchmarks" / "foreign.md").write_text(text)
+    text = page(rows)
+    file = given.write
+    if file is None and suites == list(SUITES) and given.mode is None:
+        file = ROOT / "benchmarks" / "foreign.md"
+    if file is not None:
+        file.write_text(text)
     else:
         print(text)
     return 0 if clean else 1

@@ -54,7 +54,6 @@ SUITES = (
         (
             "test/functions",
             "test/utils",
-            *(f"test/operators/test_{name}_linear_operator.py" for name in ("dense", "kronecker_product", "toeplitz")),
         ),
         path=(".",),
         needs=("jaxtyping==0.3.11",),
