@@ -48,12 +48,15 @@ def _compile(name: str, source: str, includes: list[str], flags: list[str], key:
     paths = [f"-I{path}" for path in (sysconfig.get_path("include"), *includes)]
     shared = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
     # Written beside the target and renamed: another process may be building the same file.
-    with tempfile.TemporaryDirectory(prefix="building-", dir=target.parent) as scratch:
+    scratch = tempfile.mkdtemp(prefix="building-", dir=target.parent)
+    try:
         made = Path(scratch, target.name)
         command = [*compiler.split(), "-O2", "-shared", "-fPIC", *shared, *paths, str(file), *flags, "-o", str(made)]
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
         made.chmod(0o600)  # whatever the umask is
         made.replace(target)
+    finally:  # not by TemporaryDirectory, which recurses for ever where a folder may not be removed
+        shutil.rmtree(scratch, ignore_errors=True)
     return target
 
 

@@ -9,7 +9,9 @@ Which calls are tenure's, in a recorded process (`shim.c` decides, before each c
   standard library and of pyarrow are skipped: they work for their caller. So an import that tenure makes is tenure's,
   and so is the start of its thread. Calls that a framework makes while tenure's code waits for it are the framework's.
 - What tenure passes on is the program's: the search for the module of the user's own `import`, the report of an
-  exception in a thread, and what has to be imported because the program uses tenure itself.
+  exception in a thread, and what has to be imported because the program uses tenure itself. So is a finalizer of the
+  standard library's, which the collector may run below any code.
+- Memory that Arrow maps for itself is Arrow's: it ends the process. tenure tries before whether there is room.
 
 A site is a kind of call and the lines of tenure's code that led to it. A first run notes all calls, by site. Then one
 run for each fault: the first, second, middle and last call of each site fail once, with the errors of its kind in turn;

@@ -99,6 +99,11 @@ static int passes_on(const char *ours, const char *function) {
            (strcmp(ours, "explain/uncaught.py") == 0 && strcmp(function, "in_thread") == 0);
 }
 
+/* The collector runs those of the program wherever it is. */
+static int is_finalizer(const char *file, const char *function) {
+    return strcmp(function, "__del__") == 0 || (strcmp(function, "__call__") == 0 && strstr(file, "/multiprocessing/util.py"));
+}
+
 static int is_public(const char *ours) {
     return strcmp(ours, "__init__.py") == 0 || strcmp(ours, "lifetime/scope.py") == 0 || strcmp(ours, "trace/api.py") == 0;
 }
@@ -126,6 +131,7 @@ static int is_tenures(int kind, void *caller, Site *site) {
         if (strcmp(inner, "<string>") == 0 && strcmp(function_of(code), "addpackage") == 0) begins = 1;
         inner = file;
         if (!ours) {
+            if (!site->depth && is_finalizer(file, function_of(code))) return 0;
             if (site->depth || serves(file)) {
                 imports |= !site->depth && strncmp(file, "<frozen importlib", 17) == 0;
                 continue;
