@@ -52,7 +52,9 @@ def _compile(name: str, source: str, includes: list[str], flags: list[str], key:
     try:
         made = Path(scratch, target.name)
         command = [*compiler.split(), "-O2", "-shared", "-fPIC", *shared, *paths, str(file), *flags, "-o", str(made)]
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+        subprocess.run(
+            command, check=True, capture_output=True, text=True, errors="replace", timeout=300, stdin=subprocess.DEVNULL
+        )
         made.chmod(0o600)  # whatever the umask is
         made.replace(target)
     finally:  # not by TemporaryDirectory, which recurses for ever where a folder may not be removed

@@ -50,8 +50,8 @@ def load(
             from tenure import compiler  # it brings subprocess and more, which a second run never needs
 
             module, why = compiler.build(name, source, includes or [], flags or [], key, compiled=compiled)
-        except (OSError, ImportError) as error:  # the compiler's own module could not be read
-            module, why = None, str(error)
+        except Exception as error:  # noqa: BLE001 - there is always a way without, and a program that goes on
+            module, why = None, str(error) or repr(error)
         finally:
             _building = ""
         if module is None and compiled:
