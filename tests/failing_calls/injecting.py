@@ -455,6 +455,20 @@ def table(results: list[Result]) -> str:
     return "\n".join([*lines, f"| all | {calls:,} | {sites:,} | {injected:,} | {different} | {hangs} |"])
 
 
+def page(results: list[Result], share: str) -> str:
+    """The table, and what is in it."""
+    part = "All faults that the tool plans" if share == "1/1" else f"Part {share} of the faults that the tool plans"
+    about = (__doc__ or "").partition("Which calls")[2]
+    return f"""# Failing calls
+
+One fault a run: a call of tenure's to the operating system fails, and the program must not show it. {part}; calls and
+sites are those of the whole run. Made by `make faults`.
+
+{table(results)}
+
+Which calls{about}"""
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -481,13 +495,9 @@ def main() -> int:
             )
             results.append(result)
             print(f"\n{table([result])}", flush=True)
+            if options.write is not None:
+                options.write.write_text(page(results, options.share))
     print(f"\n{table(results)}")
-    if options.write is not None:
-        about = (__doc__ or "").partition("Which calls")[2]
-        options.write.write_text(
-            f"# Failing calls\n\nMade by `make faults`: each run of a program has one fault.\n\n{table(results)}\n\n"
-            f"Which calls{about}"
-        )
     return 1 if any(result.different for result in results) else 0
 
 
