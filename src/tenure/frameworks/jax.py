@@ -195,6 +195,7 @@ def _address(data: Any) -> int | None:
 
 def _start(array: Any) -> Any:
     """What tells buffers apart: the address, or the addresses of the shards; None for a deleted array."""
+    array = _base(array)
     if array.is_deleted():
         return None
     if not array.is_ready() and not _in_callback():

@@ -34,18 +34,26 @@ def tensors(value: Any, *, through_code: bool = False) -> list[Any]:
     """
     if is_tensor(value) and not through_code and not _has_objects(value):
         return [value]
+    return [thing for thing in _walk(value, through_code=through_code) if is_tensor(thing)]
+
+
+def in_arrays(value: Any) -> set[int]:
+    """Return the ids of what NumPy arrays of objects in `value` hold: references that no search shows."""
+    arrays = filter(_has_objects, _walk(value, through_code=False))
+    return {id(item) for array in arrays for item in sys.modules["numpy"].ndarray.flatten(array).tolist()}
+
+
+def _walk(value: Any, *, through_code: bool) -> Iterator[Any]:
+    """All that may be or contain a tensor, each once, in the order met."""
     seen: dict[int, Any] = {}
-    found: list[Any] = []
     queue = [value]
     while queue:
         thing = queue.pop()
         if id(thing) in seen or isinstance(thing, _ATOMS):
             continue
         seen[id(thing)] = thing  # kept, so that no id is used twice during the walk
-        if is_tensor(thing):
-            found.append(thing)
+        yield thing
         queue.extend(reversed(list(_inside(thing, through_code))))
-    return found
 
 
 def is_tensor(thing: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from tenure import frameworks, sites
@@ -49,7 +49,7 @@ def remains(x: Any) -> Remains:
     Example:
         print(tenure.remains(model))
     """
-    return foretell(gather(x, "remains"))
+    return foretell(gather(x, "remains"), containers.in_arrays(x))
 
 
 def gather(x: Any, caller: str) -> list[Any]:
@@ -175,8 +175,8 @@ class Pending(Remains):
         return tell()
 
 
-def foretell(handles: list[Any]) -> Remains:
-    """The report that `end` would give."""
+def foretell(handles: list[Any], busy: Collection[int] = ()) -> Remains:
+    """The report that `end` would give; `busy` are the ids of handles that keep their bytes, since a search cannot show why."""
     remnants = [Remnant("already", 0, (_info(handle),)) for handle in handles if is_ended(handle)]
     fresh = [handle for handle in handles if not is_ended(handle)]
     sole: dict[object, bool | None] = {}
@@ -199,10 +199,10 @@ def foretell(handles: list[Any]) -> Remains:
             remnants.append(Remnant("cannot", part.nbytes, infos, why, _search(part.buffers, refs)))
             continue
         alone = _all(sole.get(buffer.key) for buffer in part.buffers)
-        if alone:
+        if alone and not any(user in busy for user in part.users):
             remnants.append(Remnant("freed", part.nbytes, infos))
         else:
-            unknown = "" if alone is False else "whether others share it cannot be told beforehand"
+            unknown = "" if alone is not None else "whether others share it cannot be told beforehand"
             remnants.append(Remnant("held", part.nbytes, infos, unknown, _search(part.buffers, refs)))
     return Remains(tuple(remnants), done=False)
 

@@ -137,7 +137,7 @@ class _Gone:
 _DEAD: Any = weakref.ref(_Gone())
 _var: contextvars.ContextVar[Region | None] = contextvars.ContextVar("tenure_region", default=None)
 _generators: dict[FrameType, list[Region]] = {}
-_escaped: dict[int, Record] = {}  # by id of the handle: weak reference, code, instruction, name of the scope
+_escaped: dict[int, Record] = {}  # by id of the handle: weak reference, code, instruction
 _lock = threading.RLock()
 _open: list[Region] = []
 GENERATORS = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
@@ -179,7 +179,7 @@ def hidden(handle: Any) -> Iterator[None]:
         yield
     finally:
         if place is not None:
-            remember([(weakref.ref(handle), *place[:2])], place[2])
+            remember([(weakref.ref(handle), *place)])
         for region, records in taken:
             region.give([(weakref.ref(one), *rest) for one, *rest in records])
 
@@ -197,16 +197,16 @@ def origin(handle: Any) -> tuple[Site | None, str | None]:
                 return sites.at(code, lasti), region.name
     escaped = _escaped.get(id(handle))
     if escaped is not None and escaped[0]() is handle:
-        return sites.at(*escaped[1:3]), escaped[3]
+        return sites.at(*escaped[1:3]), None
     return None, None
 
 
-def remember(records: list[Record], name: str) -> None:
-    """Know where these were born, in the scope of this name, though no open scope owns them any more."""
+def remember(records: list[Record]) -> None:
+    """Know where these were created, though no open scope owns them any more."""
     for ref, code, lasti, *_ in records:
         handle = ref()
         if handle is not None:
-            _escaped[id(handle)] = (weakref.ref(handle, functools.partial(_forget, id(handle))), code, lasti, name)
+            _escaped[id(handle)] = (weakref.ref(handle, functools.partial(_forget, id(handle))), code, lasti)
 
 
 def _forget(number: int, dead: Any) -> None:

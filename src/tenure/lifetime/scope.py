@@ -255,7 +255,7 @@ def keep(x: T, *, forever: bool = False) -> T:
     handles = containers.tensors(x, through_code=True)
     if forever:
         for opened in regions.opened():
-            regions.remember(opened.take(handles), opened.name)
+            regions.remember(opened.take(handles))
         return x
     region = regions.current()
     if region is not None:
@@ -361,7 +361,7 @@ def _move(handles: list[Any], source: Region, target: Region | None) -> None:
     if target is not None:
         target.give(records)
     else:
-        regions.remember(records, source.name)
+        regions.remember(records)
 
 
 def _open_outer(region: Region) -> Region | None:

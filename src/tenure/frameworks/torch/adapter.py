@@ -19,6 +19,7 @@ from tenure.frameworks import ended, host
 from tenure.frameworks.base import Buffer, Inner
 from tenure.frameworks.torch import counts, owners
 from tenure.frameworks.torch.sealed import EndedTensor, divorce, seal, teach, unseal
+from tenure.frameworks.torch.uncompiled import uncompiled
 from tenure.model import State, TensorInfo
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -39,6 +40,7 @@ _SPARSE_PARTS = {
 def _past_torch_function(method: F) -> F:
     """Run a method without the user's subclasses and modes: a look at a tensor must run no code of theirs."""
 
+    @uncompiled  # where a scope is in a compiled function; to compile is impossible past the dispatch
     @functools.wraps(method)
     def quiet(*args: Any) -> Any:
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
