@@ -36,7 +36,7 @@ class Region:
     a class that needs no arguments.
     """
 
-    __slots__ = ("agen", "check", "forget", "frame", "limit", "moved", "name", "noted", "outer")
+    __slots__ = ("agen", "check", "forget", "frame", "holder", "limit", "moved", "name", "noted", "outer")
 
     def __init__(self, name: str, outer: Region | None) -> None:
         self.name = name
@@ -44,6 +44,7 @@ class Region:
         self.check: Callable[[bool], Any] | None = None
         self.forget: Callable[[], None] | None = None  # lets go of what else refers weakly to what is owned here
         self.noted: list[Record] | None = []  # None when the region has ended
+        self.holder: Callable[[], object] | None = None  # None from it: an interrupt kept the region from being left
         self.limit = 48  # of records, before the dead are forgotten
         self.frame: FrameType | None = None
         self.agen: AsyncGeneratorType[Any, Any] | None = None
@@ -218,6 +219,9 @@ def _forget(number: int, dead: Any) -> None:
 def enter(region: Region, frame: FrameType | None, *, births: bool = True) -> None:
     """Make `region` the current one for the code of `frame`: what is born there goes to it, unless there are no `births`."""
     watcher, awake = _hook or hook(), frameworks.awake()
+    for other in opened():
+        if other.holder is not None and other.holder() is None:
+            leave(other)
     with _lock:
         if births and not (watcher.resume() and _watched is awake):
             _watch(watcher, awake)
@@ -263,12 +267,13 @@ def ending(cause: str) -> Iterator[None]:
 
 
 def leave(region: Region, *, spare: bool = False) -> list[Record]:
-    """End the region and hand over the records of what it owns, perhaps without what only native code refers to."""
+    """End the region and hand over the records of what it owns, perhaps without what only native code refers to.
+
+    A second time there are none; what an interrupt kept the first from putting in order is put in order then.
+    """
     watcher = _hook or hook()
     with _lock:
-        births = watcher.close(region, spare)
-        if births is None:
-            return []
+        births = watcher.close(region, spare) or []
         region.check = None
         frame, region.frame, region.agen = region.frame, None, None
         if frame is not None:
@@ -277,7 +282,8 @@ def leave(region: Region, *, spare: bool = False) -> list[Record]:
                 regions.remove(region)
             if not regions:
                 _generators.pop(frame, None)
-        _open.remove(region)
+        if region in _open:
+            _open.remove(region)
         if not _open:
             watcher.unwatch()
     if _var.get() is region:

@@ -57,11 +57,22 @@ class Scope:
         if self.cap is not None:
             budget = Budget(self._region, self.cap)
             self._region.check, self._region.forget = functools.partial(self._check_cap, budget), budget.forget
-        regions.enter(self._region, _code_inside(frame))
+        self._region.holder = weakref.ref(self)
+        try:
+            regions.enter(self._region, _code_inside(frame))
+        except BaseException:  # an interrupt too: the block does not begin, and nothing would leave it
+            regions.leave(self._region)
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._leave(None, error)
+        try:
+            self._leave(None, error)
+        except BaseException:  # an interrupt may have come before the region was left, or in the middle of that
+            if self._region is not None:
+                self._finish(None)
+                regions.leave(self._region)
+            raise
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -69,7 +80,7 @@ class Scope:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
-        self._leave(None, error)
+        self.__exit__(kind, error, tb)
 
     def _leave(self, result: Any, error: BaseException | None) -> None:
         region = self._opened()

@@ -17,7 +17,7 @@ from tenure import sites
 from tenure.errors import ScopeError, Unsupported
 from tenure.model import Site
 from tenure.sharing import session_graph, session_process, session_told
-from tenure.sharing.session_core import Core
+from tenure.sharing.session_core import Core, Run
 from tenure.sharing.session_queue import Pending, Task
 from tenure.sharing.session_told import Closing, Report
 
@@ -40,8 +40,19 @@ class _Door:
         """Run a function here and now, and give its result; with a graph, also fetches: `run(fetches, feed_dict)`."""
         label = session_told.named(what)
         call = self._call(what, args, kwargs)
-        with self._core.running(label, self._valid(label)):
-            return self._core.births.call(call)
+        run = Run(self._core)
+        try:
+            self._core.begin(run, label, self._valid(label))
+            result = self._core.births.call(call)
+            run.fate = "done"
+            return result
+        finally:
+            # An interrupt here is raised when the run is over: else the session would never end.
+            try:
+                self._core.end(run)
+            except BaseException:
+                self._core.end(run)
+                raise
 
     def submit(self, what: Any, /, *args: Any, **kwargs: Any) -> Pending:
         """Let a worker run it, and give a future of `concurrent.futures`. Waits while the queue is full."""
@@ -53,8 +64,18 @@ class _Door:
         """The same for code that must not block: a coroutine function runs in this task, all else in a worker."""
         if inspect.iscoroutinefunction(what):
             label = session_told.named(what)
-            with self._core.running(label, self._valid(label)):
-                return await self._core.births.wait(functools.partial(what, *args, **kwargs))
+            run = Run(self._core)
+            try:
+                self._core.begin(run, label, self._valid(label))
+                result = await self._core.births.wait(functools.partial(what, *args, **kwargs))
+                run.fate = "done"
+                return result
+            finally:
+                try:
+                    self._core.end(run)
+                except BaseException:  # an interrupt, as in `run`
+                    self._core.end(run)
+                    raise
         task = self._task(what, args, kwargs)
         await _admitted(self._core, task)
         return await asyncio.wrap_future(task.future)

@@ -6,9 +6,9 @@ import contextvars
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
-from contextlib import contextmanager
+from contextlib import suppress
 from typing import Any
 
 from tenure import sites
@@ -25,11 +25,14 @@ _runs: contextvars.ContextVar[tuple[Run, ...]] = contextvars.ContextVar("tenure_
 class Run:
     """One run, as the code in it knows it; tasks and threads that copied its context know it too."""
 
-    __slots__ = ("core", "over")
+    __slots__ = ("core", "counts", "fate", "over", "thread")
 
     def __init__(self, core: Core) -> None:
         self.core = core
         self.over = False
+        self.thread = threading.get_ident()
+        self.counts = False  # among those that are going on
+        self.fate = "failed"
 
 
 class Core:
@@ -66,25 +69,28 @@ class Core:
             return
         raise session_told.late(self.name, self.opened, closing, what, sites.here(), tuple(self.leases.values()))
 
-    @contextmanager
-    def running(self, what: str, lease: int | None) -> Iterator[None]:
-        """While something runs in this thread or task."""
-        thread = threading.get_ident()
-        fate, token, begun = "failed", None, False
-        try:  # an interrupt may come at any of these
-            with self._lock:
-                self.check(what, lease, queues=False)
-                self._begin()
-                begun = True
-            token, run = self._enter()
-            yield
-            fate = "done"
-        finally:
-            if token is not None:
-                run.over = True
-                _runs.reset(token)
-            if begun:
-                self._finish(fate, thread)
+    def begin(self, run: Run, what: str, lease: int | None) -> None:
+        """Something runs in this thread or task until `end`, which must follow, whatever is raised here."""
+        with self._lock:
+            self.check(what, lease, queues=False)
+            self._active[run.thread] += 1
+            run.counts = True
+        _runs.set((*_runs.get(), run))
+
+    def end(self, run: Run) -> None:
+        """That is over. A second time does what an interrupt kept the first from doing."""
+        run.over = True
+        _runs.set(tuple(one for one in _runs.get() if one is not run))
+        if self._process != os.getpid():
+            return  # a child, forked off in the middle of a run
+        with self._lock:
+            if run.counts:
+                self._active[run.thread] -= 1
+                run.counts = False
+                self.fates[run.fate] += 1
+                if not self._active[run.thread]:
+                    del self._active[run.thread]
+        self._end_if_over()
 
     def submit(self, task: Task) -> None:
         """Let a task wait for a worker; wait for room. In a worker, which would wait for itself, run it instead."""
@@ -214,22 +220,26 @@ class Core:
         )  # fmt: skip
 
     def _end_if_over(self) -> None:
-        with self._lock:
-            over = self.closing and not self.leases and not self._waiting and not any(self._active.values())
-            if not over or self._ending or self._process != os.getpid():
-                return
-            self._ending = True
-            closing = self.closing
-        assert closing is not None
+        ends_here = False
         try:
+            with self._lock:
+                closing = self.closing
+                over = closing and not self.leases and not self._waiting and not any(self._active.values())
+                if closing is None or not over or self._ending or self._process != os.getpid():
+                    return
+                self._ending = ends_here = True
             find = self.births.end(closing.site)
             self._close()
             self.ended.set_result(self._report((), 0, ended=True, find=find))
-        except BaseException as error:  # noqa: BLE001 - who closes it gets it; this may be any thread
-            self.ended.set_exception(error)
+        except BaseException as error:  # who closes it gets it; this may be any thread
+            if not ends_here:
+                raise
+            with suppress(InvalidStateError):  # an interrupt came after the result
+                self.ended.set_exception(error)
         finally:
-            with self._lock:
-                self._waiting.wake_all()
+            if ends_here:
+                with self._lock:
+                    self._waiting.wake_all()
 
     # ---------------------------------------------------------------- threads
 

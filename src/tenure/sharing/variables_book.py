@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,39 +43,69 @@ class Book:
 
 
 opening = threading.Lock()  # held while the book of a store is looked up
-_changed = threading.Condition()
-_busy: dict[tuple[int, str], int] = {}  # by book and name: the thread that makes it
+_lock = threading.RLock()  # taken by itself: an interrupt in a Condition's own `__exit__` would leave it locked
+_changed = threading.Condition(_lock)
+# By book and name: the thread that makes it, and its `alone`, which is gone if an interrupt kept that from its end.
+_busy: dict[tuple[int, str], tuple[int, weakref.ref[Any]]] = {}
 _waits: dict[int, tuple[int, str]] = {}
+_LOOK = 0.5  # seconds between two looks whether somebody is still at work
 
 
-@contextmanager
-def alone(book: Book, name: str) -> Iterator[None]:
-    """While this thread finds or makes a variable; others that ask for the same name wait."""
-    key, me = (id(book), name), threading.get_ident()
-    with _changed:
-        while key in _busy:
-            _refuse_circle(key, me)
-            _waits[me] = key
-            try:
-                _changed.wait()
-            finally:
-                del _waits[me]
-        _busy[key] = me
-    try:
-        yield
-    finally:
-        with _changed:
-            _busy.pop(key, None)
+class alone:  # noqa: N801 - used like a function
+    """While this thread finds or makes a variable; others that ask for the same name wait.
+
+    Not a generator: an interrupt would leave that half-way, and the name busy until its traceback is gone.
+    """
+
+    _holds = False
+
+    def __init__(self, book: Book, name: str) -> None:
+        self._key = id(book), name
+
+    def __enter__(self) -> None:
+        key, me = self._key, threading.get_ident()
+        try:
+            with _lock:
+                while _owner(key) is not None:
+                    _refuse_circle(key, me)
+                    _waits[me] = key
+                    try:
+                        _changed.wait(_LOOK)
+                    finally:
+                        del _waits[me]
+                _busy[key] = me, weakref.ref(self)
+                self._holds = True
+        except BaseException:
+            self._let_go()
+            raise
+
+    def __exit__(self, *exc: object) -> None:
+        try:
+            self._let_go()
+        except BaseException:  # an interrupt in the middle of it
+            self._let_go()
+            raise
+
+    def _let_go(self) -> None:
+        with _lock:
+            if self._holds:
+                _busy.pop(self._key, None)
+                self._holds = False
             if _waits:
                 _changed.notify_all()
 
 
+def _owner(key: tuple[int, str]) -> int | None:
+    thread, alone = _busy.get(key, (None, lambda: None))
+    return thread if alone() is not None else None
+
+
 def _refuse_circle(key: tuple[int, str], me: int) -> None:
     """Raise if whoever is busy with this name waits, in the end, for this very thread."""
-    owner: int | None = _busy[key]
+    owner = _owner(key)
     while owner is not None and owner != me:
         awaited = _waits.get(owner)
-        owner = _busy.get(awaited) if awaited is not None else None
+        owner = _owner(awaited) if awaited is not None else None
     if owner == me:
         raise StoreError(
             f"variable {key[1]!r} is asked for while it is being made: its init asks for it, by itself or by way of the init "
@@ -87,8 +115,9 @@ def _refuse_circle(key: tuple[int, str], me: int) -> None:
 
 def _forked() -> None:
     """In a child, no other thread is busy, and nobody will let go of the lock."""
-    global _changed, opening
-    _changed = threading.Condition()
+    global _changed, _lock, opening
+    _lock = threading.RLock()
+    _changed = threading.Condition(_lock)
     opening = threading.Lock()
     _busy.clear()
     _waits.clear()

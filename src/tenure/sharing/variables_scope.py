@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextvars
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -17,13 +19,16 @@ _REUSES = "None (create), True (it must exist) or 'auto' (either)"
 
 @dataclass(eq=False)
 class State:
-    """One entered scope. `left` is set if it was left while another, entered later, was not yet."""
+    """One entered scope. `left` is set if it was left while another, entered later, was not yet.
+
+    `opener` is weak: where an interrupt kept a scope from being left, nobody holds it any more, and it does not count.
+    """
 
     prefix: str
     reuse: Reuse
     store: Store | None
     outer: State | None = None
-    opener: object = None
+    opener: Callable[[], object] = object
     left: bool = False
 
 
@@ -64,7 +69,7 @@ class variable_scope:  # noqa: N801 - used like a function, as TensorFlow's is
         self.name: str = self._at.name if self._at is not None else self._name
 
     def __enter__(self) -> Self:
-        outer = _current.get()
+        outer = _still_open(_current.get())
         around = outer or _ROOT
         if self._at is not None:
             prefix = f"{self._at.name}/" if self._at.name else ""
@@ -73,19 +78,28 @@ class variable_scope:  # noqa: N801 - used like a function, as TensorFlow's is
         self.name = prefix.removesuffix("/")
         given = self.store if self._at is None or self.store is not None else self._at.store
         self.store = around.store if given is None else given
-        _current.set(State(prefix, self._reuse or around.reuse, self.store, outer, self))
+        try:
+            _current.set(State(prefix, self._reuse or around.reuse, self.store, outer, weakref.ref(self)))
+        except BaseException:  # an interrupt: the block does not begin, and nothing would leave it
+            self._leave()
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:
+        try:
+            self._leave()
+        except BaseException:  # an interrupt in the middle of it
+            self._leave()
+            raise
+
+    def _leave(self) -> None:
         mine = now = _current.get()
-        while mine is not None and mine.opener is not self:
+        while mine is not None and mine.opener() is not self:
             mine = mine.outer
         if mine is None:
             return  # a generator that is closed in another context than it was begun in
         mine.left = True
-        while now is not None and now.left:
-            now = now.outer
-        _current.set(now)
+        _current.set(_still_open(now))
 
     def __repr__(self) -> str:
         return f"variable_scope({self.name!r}, reuse={self._reuse!r})"
@@ -93,7 +107,13 @@ class variable_scope:  # noqa: N801 - used like a function, as TensorFlow's is
 
 def current() -> State:
     """The scope that the running code is in; at the outside one without prefix that creates."""
-    return _current.get() or _ROOT
+    return _still_open(_current.get()) or _ROOT
+
+
+def _still_open(state: State | None) -> State | None:
+    while state is not None and (state.left or state.opener() is None):
+        state = state.outer
+    return state
 
 
 def shape(value: Any) -> tuple[int, ...] | None:

@@ -48,7 +48,7 @@ class Recorder:
         self._by_user = False  # whether tenure.step() decides, and not what the frameworks' training loops show
         self._stopping = threading.RLock()
         self._stopped = False
-        self._begun = self._is_child = False
+        self.begun = self._is_child = False  # `begun`: the folder is this trace's
         self._writing = Writing(self._write, self._close)
         self._open()
 
@@ -65,7 +65,7 @@ class Recorder:
         begun = False
         try:
             self._opened()
-            self._begun = True
+            self.begun = True
             self._writing.start()
             _active = self
             for name in frameworks.RECORDED:
@@ -124,7 +124,7 @@ class Recorder:
                 return
             self._stopped = True
             # What could not begin leaves nothing in the folder, which may be another's.
-            finish([*self.before_stop, self._unhook, *([self._writing.finish] if self._begun else [])], self.trouble)
+            finish([*self.before_stop, self._unhook, *([self._writing.finish] if self.begun else [])], self.trouble)
 
     def _unhook(self) -> None:
         global _active

@@ -134,6 +134,8 @@ class Watch:
         self._safely(self._expect_steps)
         for growing in self._growing.values():
             growing.stop()
+        if not self._recorder.begun:  # the folder is another's
+            return
         found = [
             known.suspect for known in self._known.values() if known.searched or known.suspect.what in _HELD_BY_NONE
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import functools
 import importlib
 import warnings
 import weakref
@@ -139,7 +140,11 @@ class Store(MutableMapping[str, Any]):
             reading, token = self._backend.lease(whole, Doer.here())
         except Missing:
             raise self._missing(whole) from None
-        return Lease(self._backend, whole, reading, token)
+        try:
+            return Lease(self._backend, whole, reading, token)
+        except BaseException:  # an interrupt: nobody else has the token
+            self._backend.release(whole, token)
+            raise
 
     def leases(self, name: str) -> list[Doer]:
         """Who leases this name now."""
@@ -204,7 +209,8 @@ class Lease:
     def __init__(self, backend: Backend, name: str, reading: Reading, token: str) -> None:
         self.name = name
         self.reading = reading
-        self._finalizer = weakref.finalize(self, backend.release, name, token)
+        self._give_back = functools.partial(backend.release, name, token)
+        self._finalizer = weakref.finalize(self, self._give_back)
 
     @property
     def value(self) -> Any:
@@ -218,7 +224,11 @@ class Lease:
 
     def release(self) -> None:
         """End the promise; a second time does nothing."""
-        self._finalizer()
+        try:
+            self._finalizer()
+        except BaseException:  # an interrupt may have come before the store was told
+            self._give_back()
+            raise
 
     def __enter__(self) -> Any:
         return self.value

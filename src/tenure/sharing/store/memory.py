@@ -45,12 +45,15 @@ class Room:
         self.leases: dict[str, dict[str, tuple[Doer, int]]] = {}
         self.tokens = 0
         # Reentrant, since a lease can end in a garbage collection, which can begin under the lock.
-        self.changed = threading.Condition(threading.RLock())
+        # It is taken by itself: an interrupt in a Condition's own `__exit__` would leave it locked.
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         _all.add(self)
 
     def forked(self) -> None:
         """In a child there are copies of the tensors, the thread that forked, and no others that could hold the lock."""
-        self.changed = threading.Condition(threading.RLock())
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         me = threading.get_ident()
         for leases in self.leases.values():
             for token, (_, thread) in list(leases.items()):
@@ -88,7 +91,7 @@ class MemoryStore:
         info = exchange.live(tensor)
         shape = tuple(count or 0 for count in info.shape)
         room = self._room
-        with room.changed:
+        with room.lock:
             old = room.kept.get(name)
             if expect is not None and expect != (old.entry.version if old else 0):
                 raise store.conflict(self, name, expect, old.entry if old else None)
@@ -119,7 +122,7 @@ class MemoryStore:
         """Let go of the tensor. Whoever has it goes on with it, and is told of as its holder."""
         room = self._room
         until = time.monotonic() + wait
-        with room.changed:
+        with room.lock:
             while True:
                 if name not in room.kept:
                     raise Missing(name)
@@ -149,20 +152,24 @@ class MemoryStore:
 
     def lease(self, name: str, by: Doer) -> tuple[Reading, str]:
         """Noted under the lock that deleting needs."""
-        room = self._room
-        with room.changed:
-            kept = room.kept.get(name)
-            if kept is None:
-                raise Missing(name)
-            room.tokens += 1
-            token = str(room.tokens)
-            room.leases.setdefault(name, {})[token] = (by, threading.get_ident())
-        return _reading(kept, None), token
+        room, token = self._room, ""
+        try:
+            with room.lock:
+                kept = room.kept.get(name)
+                if kept is None:
+                    raise Missing(name)
+                room.tokens += 1
+                token = str(room.tokens)
+                room.leases.setdefault(name, {})[token] = (by, threading.get_ident())
+            return _reading(kept, None), token
+        except BaseException:  # an interrupt too: nobody else has the token
+            self.release(name, token)
+            raise
 
     def release(self, name: str, token: str) -> None:
         """Also after the store was closed."""
         room = self._lender
-        with room.changed:
+        with room.lock:
             leases = room.leases.get(name, {})
             leases.pop(token, None)
             if not leases:
@@ -172,7 +179,7 @@ class MemoryStore:
     def leases(self, name: str) -> list[Doer]:
         """Of all threads."""
         room = self._room
-        with room.changed:
+        with room.lock:
             return [holder for holder, _ in room.leases.get(name, {}).values()]
 
     def close(self) -> None:
