@@ -71,3 +71,73 @@ def test_threads_that_wait_with_tensors(tmp_path, torch):
 def test_arrays_whose_uses_are_not_seen_are_not_called_a_leak(tmp_path, jax):
     (tmp_path / "program.py").write_text(COLLECTED)
     assert "TN312" not in findings(tmp_path, tmp_path / "program.py")
+
+
+RETRACED = """
+import jax, jax.numpy as jnp
+history = []
+def step(w, rate):
+    @jax.jit
+    def update(x):
+        return x - rate * x
+    return update(w)
+w = jnp.ones((64, 64))
+for n in range(40):
+    w = step(w, n * 0.01)
+    history.append(w)
+"""
+
+TRAINER = """
+import torch
+class Trainer:
+    def __init__(self):
+        self.state, self.seen = State(), []
+        self.model = torch.nn.Sequential(torch.nn.Linear(24, 96), torch.nn.ReLU(), torch.nn.Linear(96, 5))
+        self.optimizer = torch.optim.AdamW(self.model.parameters())
+    def train(self):
+        for _ in range(40):
+            loss = self.model(torch.ones(32, 24)).square().mean()
+            loss.backward()
+            self.optimizer.step()
+            self.optimizer.zero_grad()
+            self.state.history.append({"loss": loss})
+class State:
+    def __init__(self):
+        self.history = []
+Trainer().train()
+"""
+
+HOOKED = """
+import torch
+from collections import defaultdict
+class Probe:
+    def __init__(self, model):
+        self.outputs = defaultdict(list)
+        for name, module in model.named_modules():
+            if isinstance(module, torch.nn.ReLU):
+                module.register_forward_hook(self.watching(name))
+    def watching(self, name):
+        def keep(module, inputs, output):
+            self.outputs[name].append(output)
+        return keep
+model = torch.nn.Sequential(torch.nn.Linear(32, 128), torch.nn.ReLU(), torch.nn.Linear(128, 4))
+def serve(probe):
+    for _ in range(40):
+        model(torch.ones(16, 32))
+serve(Probe(model))
+"""
+
+
+def test_a_function_compiled_again_is_found_beside_its_results(tmp_path, jax):
+    (tmp_path / "program.py").write_text(RETRACED)
+    assert findings(tmp_path, tmp_path / "program.py") == {"TN311"}
+
+
+def test_a_state_that_is_no_optimizers(tmp_path, torch):
+    (tmp_path / "program.py").write_text(TRAINER)
+    assert findings(tmp_path, tmp_path / "program.py") == {"TN301"}
+
+
+def test_a_hook_that_a_method_makes(tmp_path, torch):
+    (tmp_path / "program.py").write_text(HOOKED)
+    assert findings(tmp_path, tmp_path / "program.py") == {"TN304"}

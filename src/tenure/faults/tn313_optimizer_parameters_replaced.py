@@ -18,6 +18,7 @@ Right:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from tenure.faults import growth
@@ -28,13 +29,14 @@ if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
     from tenure.check.facts import Found
     from tenure.findings import Finding
+    from tenure.model import Link
 
 FAULT = Fault("TN313", "optimizer-parameters-replaced", __doc__)
 
 
 def in_run(leak: Leak) -> Finding | None:
     """Optimizers are kept, and with them parameters, gradients and state of models that are gone."""
-    if not any(link.text in (".param_groups", ".state") for link in leak.links) or leak.suspect is None:
+    if leak.suspect is None or not _reached_through_optimizers(leak.links):
         return None
     return growth.told(
         FAULT,
@@ -45,6 +47,16 @@ def in_run(leak: Leak) -> Finding | None:
         ),
         "An optimizer refers to every parameter it was made for, and to its state for each.",
     )
+
+
+def _reached_through_optimizers(links: tuple[Link, ...]) -> bool:
+    """Whether a path goes through one of many optimizers: a trainer, too, may have a `state` with attributes of its own."""
+    many = False
+    for link, inner in pairwise(links):
+        if many and link.text in (".param_groups", ".state") and inner.kind != "attribute":
+            return True
+        many = many or link.kind not in ("attribute", "local", "global", "class")
+    return False
 
 
 def in_source(found: Found) -> Iterator[Finding]:

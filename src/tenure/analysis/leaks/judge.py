@@ -35,7 +35,8 @@ def leaks(path: Path, scanned: Callable[[], Scan]) -> tuple[Leak, ...]:
         return ()
     grown = [suspect for suspect in suspects.heard(path) if _grew(suspect) and not _is_by_design(suspect)]
     used = _used_later(scanned, grown)
-    return _leaks(suspect for suspect in grown if suspect.stack not in used)
+    # The buffers alone: what else comes from their line, such as the traces of the function that gives them, is not used.
+    return _leaks(suspect for suspect in grown if suspect.what != "buffers" or suspect.stack not in used)
 
 
 def so_far(found: Iterable[Suspect]) -> tuple[Leak, ...]:
@@ -191,7 +192,7 @@ def leak_of(suspect: Suspect) -> Leak:
         stores=tuple(_stores(holder, files)),
         facts=suspect.facts,
         retained=last.bytes,
-        hooks=frozenset(word for hook in lines.hooks(files) for word in re.findall(r"\w+", hook.value)),
+        hooks=lines.hook_functions(files),
         retaining=tuple(
             site for keyword in ("create_graph", "retain_graph") for site in lines.calls(files, "backward", keyword)
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -57,6 +58,21 @@ def calls(files: Iterable[str], method: str, argument: str) -> list[Site]:
             if any(word.arg == argument and isinstance(word.value, ast.Constant) and word.value.value is True for word in node.keywords):  # fmt: skip
                 found.append(Site(file, node.lineno))
     return found
+
+
+def hook_functions(files: Iterable[str]) -> frozenset[str]:
+    """Return the names of functions that these files register as hooks, and of those defined in a function that makes one."""
+    files = list(dict.fromkeys(files))
+    named = {word for hook in hooks(files) for word in re.findall(r"\w+", hook.value)}
+    makers = (
+        node
+        for file in (files if named else ())
+        for node in ast.walk(_tree(file))
+        if isinstance(node, ast.FunctionDef) and node.name in named
+    )
+    return frozenset(
+        named | {inner.name for maker in makers for inner in ast.walk(maker) if isinstance(inner, ast.FunctionDef)}
+    )
 
 
 def mentions(file: str, name: str) -> bool:
