@@ -31,7 +31,8 @@ def jitted(x, y):
 class Jax(World):
     kinds = (
         "fresh_one operate operate compiled graded custom vectored pulled pulled keyed scanned exported imported sliced "
-        "closure call drop look checkpointed pytree"
+        "closure call drop look checkpointed pytree "
+        "owned broken"
     ).split()
 
     def __init__(self, seed, scoped):
@@ -43,6 +44,7 @@ class Jax(World):
         return np.asarray(value)
 
     def fresh(self):
+        self.tick()
         return jnp.asarray(np.random.default_rng(self.rng.randrange(1 << 30)).random((4, 4), dtype=np.float32))
 
     def fresh_one(self):
@@ -53,10 +55,13 @@ class Jax(World):
         return jnp.broadcast_to(value.reshape(-1)[:1], (4, 4)) if value.shape != (4, 4) else value
 
     def operate(self):
-        return [self.rng.choice([jnp.add, jnp.multiply, jnp.matmul, jnp.maximum])(self.some(), self.some()) * 0.25]
+        return [
+            self.leave(self.rng.choice([jnp.add, jnp.multiply, jnp.matmul, jnp.maximum])(self.some(), self.some()))
+            * 0.25
+        ]
 
     def compiled(self):
-        return [jitted(self.some(), self.some())]
+        return [jitted(self.leave(self.some() + 1), self.some())]
 
     def graded(self):
         return [jax.grad(lambda x, y: jitted(x, y).sum())(self.some(), self.some())]
@@ -68,8 +73,8 @@ class Jax(World):
         return [jax.vmap(lambda row, x: row @ x, in_axes=(0, None))(self.some(), self.some())]
 
     def pulled(self):
-        there = self.some() + 1
-        result, pull = jax.vjp(lambda x: jnp.sin(gated(x, there)), self.some() * 2)
+        there = self.leave(self.some() + 1)
+        result, pull = jax.vjp(lambda x: jnp.sin(gated(x, there)), self.leave(self.some() * 2))
         return [result, lambda: list(pull(jnp.ones((4, 4))))]
 
     def checkpointed(self):
@@ -87,7 +92,7 @@ class Jax(World):
         return [last, every]
 
     def exported(self):
-        return [np.asarray(self.some() + 1)]
+        return [np.asarray(self.leave(self.some() + 1))]
 
     def imported(self):
         return [jnp.from_dlpack(np.ascontiguousarray(np.asarray(self.some()) * 2))]
@@ -104,6 +109,13 @@ class Jax(World):
         grads = jax.grad(lambda w, x: (x @ w["w"] + w["b"]).sum())(self.weights, self.some())
         for name in sorted(grads):
             self.number(grads[name])
+
+    def owned(self):
+        x = self.leave(self.hold(self.some() * 2))
+        return [x * x, x + self.some()]
+
+    def broken(self):
+        return [self.leave(self.some() + 1) @ self.some().reshape(-1)]
 
 
 WORLD = Jax

@@ -4,6 +4,8 @@ import numpy as np
 import tensorflow as tf
 from other_worlds import World
 
+import tenure
+
 
 @tf.custom_gradient
 def gated(x, y):
@@ -23,7 +25,8 @@ def compiled(x, y):
 class Tensorflow(World):
     kinds = (
         "fresh_one operate operate traced graded twice custom recomputed variable assigned exported sliced closure call "
-        "drop look taped taped mapped"
+        "drop look taped taped mapped "
+        "owned owned scratch scratch broken"
     ).split()
 
     def __init__(self, seed, scoped):
@@ -34,6 +37,7 @@ class Tensorflow(World):
         return np.asarray(value)
 
     def fresh(self):
+        self.tick()
         return tf.constant(np.random.default_rng(self.rng.randrange(1 << 30)).random((4, 4), dtype=np.float32))
 
     def fresh_one(self):
@@ -44,10 +48,12 @@ class Tensorflow(World):
         return value if value.shape == (4, 4) else tf.broadcast_to(tf.reshape(value, [-1])[:1], (4, 4))
 
     def operate(self):
-        return [self.rng.choice([tf.add, tf.multiply, tf.matmul, tf.maximum])(self.some(), self.some()) * 0.25]
+        return [
+            self.leave(self.rng.choice([tf.add, tf.multiply, tf.matmul, tf.maximum])(self.some(), self.some())) * 0.25
+        ]
 
     def traced(self):
-        return [compiled(self.some(), self.some())]
+        return [compiled(self.leave(self.some() + 1), self.some())]
 
     def graded(self):
         x = self.some()
@@ -67,7 +73,7 @@ class Tensorflow(World):
         return [outer.gradient(grad, x)]
 
     def custom(self):
-        x, y = self.some() + 0, self.some() + 0
+        x, y = self.leave(self.some() + 0), self.some() + 0
         with tf.GradientTape() as tape:
             tape.watch([x, y])
             loss = tf.reduce_sum(gated(x, y))
@@ -81,7 +87,7 @@ class Tensorflow(World):
         return [tape.gradient(loss, x)]
 
     def taped(self):
-        x = self.some() + 1
+        x = self.leave(self.some() + 1)
         with tf.GradientTape(persistent=True) as tape:
             tape.watch(x)
             loss = tf.reduce_sum(x * x * self.weight)
@@ -98,7 +104,7 @@ class Tensorflow(World):
         self.weight.assign(self.fresh())
 
     def exported(self):
-        return [(self.some() + 1).numpy()]
+        return [self.leave(self.some() + 1).numpy()]
 
     def sliced(self):
         x = self.some()
@@ -110,6 +116,27 @@ class Tensorflow(World):
 
     def mapped(self):
         return [tf.vectorized_map(lambda row: row * 2, self.some())]
+
+    def owned(self):
+        x = self.leave(self.hold(self.some() * 2))
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(y := x + self.weight)
+            loss = tf.reduce_sum(y * x)
+        return [x * x, lambda: [tape.gradient(loss, y)]]
+
+    def scratch(self):
+        """A variable for this step alone."""
+        variable = self.leave(tf.Variable(self.some()))
+        if self.in_scope:
+            tenure.adopt(variable)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(compiled(variable, self.weight) * variable)
+        gradient = tape.gradient(loss, variable)
+        variable.assign_sub(gradient)
+        return [gradient, variable + 0]
+
+    def broken(self):
+        return [self.leave(self.some() + 1) @ tf.ones((3, 3))]
 
 
 WORLD = Tensorflow

@@ -22,7 +22,8 @@ class Gated(torch.autograd.Function):
 class Torch(World):
     kinds = (
         "fresh_ones operate operate custom hooked hooked_node packed packed checkpointed reentrant viewed in_place module "
-        "backward backward twice exported closure call drop look stacked retained"
+        "backward backward twice exported closure call drop look stacked retained "
+        "owned broken scaled"
     ).split()
 
     def __init__(self, seed, scoped):
@@ -35,6 +36,7 @@ class Torch(World):
         return value if not isinstance(value, torch.Tensor) else value.detach().numpy()
 
     def fresh(self):
+        self.tick()
         return torch.rand(4, 4)
 
     def fresh_ones(self):
@@ -47,26 +49,33 @@ class Torch(World):
 
     def operate(self):
         x, y = self.tensor(), self.tensor()
-        return [self.rng.choice([torch.add, torch.mul, torch.matmul, torch.maximum])(x, y).tanh()]
+        made = self.leave(self.rng.choice([torch.add, torch.mul, torch.matmul, torch.maximum])(x, y))
+        self.leave(made.detach())
+        return [made.tanh()]
 
     def custom(self):
-        return [Gated.apply(self.tensor() * 1, self.tensor().detach() + 1)]
+        return [Gated.apply(self.leave(self.tensor() * 1), self.leave(self.tensor().detach() + 1))]
 
     def hooked(self):
-        y, factor = self.tensor() * 2, self.fresh()
+        y, factor = self.leave(self.tensor() * 2), self.fresh()
+
+        def hook(grad):
+            self.tick()
+            return grad * factor
+
         if y.requires_grad:
-            y.register_hook(lambda grad: grad * factor)
+            y.register_hook(hook)
         return [y.sin()]
 
     def hooked_node(self):
-        y, factors = self.tensor() * 2, [self.fresh()]
+        y, factors = self.leave(self.tensor() * 2), [self.fresh()]
         if y.requires_grad:
             y.grad_fn.register_hook(lambda into, _: tuple(g if g is None else g * factors[0] for g in into))
         return [y.cos()]
 
     def packed(self):
         scale = self.fresh() + 1
-        x = self.tensor() * 1
+        x = self.leave(self.tensor() * 1)
         if self.rng.random() < 0.5:
             hooks = (lambda one: (one.detach().clone(), scale)), (lambda pair: pair[0] * pair[1].mean())
         else:
@@ -76,7 +85,7 @@ class Torch(World):
 
     def checkpointed(self, use_reentrant=False):
         factor = self.fresh()
-        x = self.tensor() * 1
+        x = self.leave(self.tensor() * 1)
         return [checkpoint(lambda a: self.net(a * factor).sin(), x, use_reentrant=use_reentrant)]
 
     def reentrant(self):
@@ -84,16 +93,18 @@ class Torch(World):
 
     def viewed(self):
         x = self.tensor()
+        self.leave(x.view(16))
         return [x[self.rng.randrange(4)], x.t()][: self.rng.randrange(1, 3)]
 
     def in_place(self):
         x = self.tensor().clone()
+        self.leave(x[1:])
         x[self.rng.randrange(4)].mul_(2)
         x.add_(self.fresh())
         return [x]
 
     def module(self):
-        return [self.net(self.tensor())]
+        return [self.net(self.leave(self.tensor() + 1))]
 
     def total(self):
         value = self.tensor()
@@ -118,17 +129,17 @@ class Torch(World):
         return self.gradients()
 
     def exported(self):
-        return [(self.tensor().detach() + 1).numpy()]
+        return [self.leave(self.tensor().detach() + 1).numpy()]
 
     def closure(self):
         inside, more = self.fresh(), [self.fresh()]
         return [lambda: [inside + more[0]]]
 
     def stacked(self):
-        return list(torch.stack([self.tensor(), self.tensor()]).unbind())
+        return list(self.leave(torch.stack([self.tensor(), self.tensor()])).unbind())
 
     def retained(self):
-        y = self.tensor() * 3
+        y = self.leave(self.tensor() * 3)
         if y.requires_grad:
             y.retain_grad()
             (y * y).sum().backward(retain_graph=True)
@@ -136,6 +147,17 @@ class Torch(World):
             for leaf in (*self.leaves, *self.net.parameters()):
                 leaf.grad = None
         return [y]
+
+    def owned(self):
+        x = self.leave(self.hold(self.tensor() * 2))
+        return [x * x, x + self.tensor()]
+
+    def broken(self):
+        x = self.leave(self.tensor() + 1)
+        return [x @ x.reshape(-1)]
+
+    def scaled(self):
+        self.tensor().mul_(0.5)  # which a graph may have saved, or which is a leaf
 
 
 WORLD = Torch
