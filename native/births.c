@@ -136,8 +136,9 @@ static PyObject *birth(PyTypeObject *type, Py_ssize_t items) {
 
 static PyObject *py_setup(PyObject *self, PyObject *args) {
     PyObject *a, *b, *c, *d, *kind;
-    if (!PyArg_ParseTuple(args, "OO!O!O!O!", &a, &PyDict_Type, &b, &PyTuple_Type, &c, &PyTuple_Type, &d, &PyType_Type,
-                          &kind))
+    Py_ssize_t fewest;
+    if (!PyArg_ParseTuple(args, "OO!O!O!O!n", &a, &PyDict_Type, &b, &PyTuple_Type, &c, &PyTuple_Type, &d, &PyType_Type,
+                          &kind, &fewest))
         return NULL;
     PyObject *fresh = PyDict_New();
     if (!fresh) return NULL;
@@ -152,6 +153,7 @@ static PyObject *py_setup(PyObject *self, PyObject *args) {
     Py_INCREF(c); Py_XSETREF(prefixes, c);
     Py_INCREF(d); Py_XSETREF(compilers, d);
     Py_XSETREF(files, fresh);
+    least = fewest;
     Py_RETURN_NONE;
 }
 
@@ -293,7 +295,7 @@ static PyObject *py_survivors(PyObject *self, PyObject *births) {
 }
 
 static PyMethodDef methods[] = {
-    {"setup", py_setup, METH_VARARGS, "setup(var, generators, prefixes, compilers, region class)"},
+    {"setup", py_setup, METH_VARARGS, "setup(var, generators, prefixes, compilers, region class, least)"},
     {"watch", py_watch, METH_VARARGS, "watch(type, users, in_library): report births of this class"},
     {"resume", py_resume, METH_NOARGS, "resume(): report births of all classes so far; False if there are new subclasses of them"},
     {"unwatch", py_unwatch, METH_NOARGS, "unwatch(): give every class its own allocator back"},

@@ -1,7 +1,7 @@
 /* Included by births.c: what was born of late, and how that becomes a region's records. */
 /* Forget the dead when the list has doubled, so a long scope stays as small as what lives in it. Often, so that their
  * records lie in memory that the processor still has at hand. */
-#define LEAST 48
+static Py_ssize_t least = 0;
 static void compact(PyObject *births, PyObject *region) {
     Py_ssize_t kept = 0, count = PyList_GET_SIZE(births);
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -16,7 +16,7 @@ static void compact(PyObject *births, PyObject *region) {
         }
         kept++;
     }
-    PyObject *limit = PyLong_FromSsize_t(kept * 2 > LEAST ? kept * 2 : LEAST);
+    PyObject *limit = PyLong_FromSsize_t(kept * 2 > least ? kept * 2 : least);
     if (!limit || PyList_SetSlice(births, kept, count, NULL) < 0 || PyObject_SetAttrString(region, SLOTS[LIMIT], limit) < 0)
         PyErr_Clear();
     Py_XDECREF(limit);

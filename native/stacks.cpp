@@ -20,8 +20,8 @@ struct Entry {
     int lasti;
 };
 
-constexpr int kDeepest = 192;
-constexpr size_t kMost = 1 << 20;
+int deepest = 0;  // frames of a stack, as stacks.py says
+size_t most = 0;  // stacks
 
 std::mutex guard;
 std::unordered_map<uint64_t, uint32_t> numbers;
@@ -47,7 +47,7 @@ inline int instruction(_PyInterpreterFrame *frame) { return _PyInterpreterFrame_
 uint64_t walk(PyThreadState *tstate, std::vector<Entry> *into) {
     uint64_t hash = 1;
     int depth = 0;
-    for (_PyInterpreterFrame *frame = top_frame(tstate); frame && depth < kDeepest; frame = frame->previous) {
+    for (_PyInterpreterFrame *frame = top_frame(tstate); frame && depth < deepest; frame = frame->previous) {
         PyCodeObject *code = frame_code(frame);
         if (!code) continue;
         int lasti = instruction(frame);
@@ -93,7 +93,7 @@ Inserted insert(PyThreadState *tstate, uint64_t hash, bool has_gil) {
     }
     auto found = numbers.find(hash);
     if (found != numbers.end()) return {found->second, whole};
-    if (stacks.size() >= kMost) return {0, whole};
+    if (stacks.size() > most) return {0, whole};
     uint32_t number = static_cast<uint32_t>(stacks.size());
     numbers.emplace(hash, number);
     stacks.push_back(std::move(entries));
@@ -203,7 +203,17 @@ PyObject *py_overdue(PyObject *, PyObject *) {
     return PyLong_FromLongLong(called && now > INT64_MAX / 2 ? INT64_MAX - now : 0);
 }
 
+// limit(deepest, most): how many frames a stack has, and how many stacks are kept. Said before the first is taken.
+PyObject *py_limit(PyObject *, PyObject *args) {
+    int frames;
+    Py_ssize_t count;
+    if (!PyArg_ParseTuple(args, "in", &frames, &count)) return nullptr;
+    deepest = frames, most = static_cast<size_t>(count);
+    Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
+    {"limit", py_limit, METH_VARARGS, "limit(deepest, most): frames of a stack, and stacks"},
     {"overdue", py_overdue, METH_NOARGS, "overdue(): how many stacks were taken since the call was due"},
     {"after", py_after, METH_VARARGS, "after(count, function): call it after so many stacks were taken"},
     {"capture", py_capture, METH_NOARGS, "the number of the running stack"},

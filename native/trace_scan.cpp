@@ -49,7 +49,7 @@ class Scan {
     std::vector<Long> ended;  // since they were last asked for, if that is wanted
     bool collecting = false;
     Growth growth;
-    int64_t first = kNever, last = INT64_MIN, births = 0, bytes = 0;
+    int64_t first = kNever, last = -1, births = 0, bytes = 0;
     std::vector<std::vector<int64_t>> steps;  // when they were done, by process
     const char *wrong = nullptr;
 
@@ -63,7 +63,7 @@ class Scan {
             if (!each[batch.process]) each[batch.process] = std::make_unique<Curve>(0);
             own = each[batch.process].get();
         }
-        int64_t high = INT64_MIN;
+        int64_t high = -1;
         for (size_t row = 0; row < batch.rows && !wrong; row++) {
             int64_t time = batch.time.has(row) ? batch.time.values[row] : 0;
             if (time < 0 || time > kLatest) return wrong = "a time that cannot be", high;

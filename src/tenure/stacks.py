@@ -14,6 +14,8 @@ from tenure import native, sites
 Chain = tuple[tuple[CodeType, int], ...]  # code and instruction, innermost first
 
 _FIRST = 1 << 24  # the native part's numbers are below
+_DEEPEST = 192  # frames of a stack; the native part is given these
+_MOST = 1 << 20  # stacks; later ones have no number
 _numbers: dict[Chain, int] = {}
 _chains: dict[int, Chain] = {}
 _next = itertools.count(_FIRST)
@@ -26,7 +28,9 @@ def core() -> Any:
     """The native part, or None."""
     global _built
     found = native.load("tenure_stacks", "stacks.cpp", flags=["-std=c++20"])
-    _built = found or _built
+    if found is not None and found is not _built:
+        found.limit(_DEEPEST, _MOST)
+        _built = found
     return found
 
 
@@ -40,13 +44,15 @@ def capture() -> int:
     """The number of the running stack: the Python twin of the native part."""
     frame: FrameType | None = sys._getframe(1)
     found: list[tuple[CodeType, int]] = []
-    while frame is not None:
+    while frame is not None and len(found) < _DEEPEST:
         found.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
     chain = tuple(found)
     _count()
     number = _numbers.get(chain)
     if number is None:
+        if len(_chains) >= _MOST:
+            return 0
         # No lock: a look for leaks can begin between any two of these instructions, and take a stack itself.
         fresh = next(_next)
         _chains[fresh] = chain

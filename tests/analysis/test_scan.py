@@ -1,9 +1,15 @@
 """The scan, natively and in Python, against what DuckDB says of the same trace."""
 
+import random
+from array import array
+
 import pyarrow as pa
 import pytest
 
 from tenure.analysis import scan as scanning
+from tenure.analysis import scan_twin
+from tenure.trace.digest import COLUMNS
+from tenure.trace.streams import RANGES
 from tenure.traces import load
 
 
@@ -170,3 +176,105 @@ def test_words_that_are_replaced_are_told_apart(tmp_path):
     found = scanning.scan(trace.streams)
     assert [found.words("site")[site] for site in found.alive()["site"].to_pylist()] == ["a.py:1", "b.py:2", "a.py:1"]
     assert [(site.file, site.line, site.count) for site in trace.peak().sites] == [("a.py", 1, 2), ("b.py", 2, 1)]
+
+
+# ------------------------------------------------------------------------------ the same of random rows
+
+TIMES, BYTES = RANGES["time"][1], RANGES["bytes"][1]
+
+
+def random_batches(rng, damaged):
+    """Rows as no recorder writes them: late, without a birth, of buffers born twice, with words missing; or impossible ones."""
+    clock, batches = rng.choice([0, 1_700_000_000_000_000, TIMES - 10_000]), []
+    for number in range(rng.choice([1, 3, 70])):
+        rows = []
+        for _ in range(rng.randrange(12 if number else 40)):
+            clock = min(clock + rng.choice([0, 0, 1, 40]), TIMES)
+            rows.append(
+                {
+                    "time": max(0, clock - rng.choice([0, 0, 0, 60])),
+                    "event": rng.choice([0, 0, 0, 1, 2, 2, 3, 4, 5]),
+                    "buffer": rng.choice([None, *range(8), *range(8)]),
+                    "bytes": rng.choice([None, 0, 4, 4096, BYTES]),
+                    "device": rng.choice([None, 0, 1, 69]),
+                    "site": rng.choice([None, 0, 1, 5]),
+                    "kind": rng.choice([None, None, 0, 2]),
+                    "last_use": rng.choice([None, clock, max(0, clock - 70)]),
+                    "step": rng.choice([None, number, number * 3, 200]),
+                    "scope": rng.choice([None, 0, 1]),
+                }
+            )
+        if damaged and rows and rng.random() < 0.2:
+            column, value = rng.choice(
+                [("time", TIMES + 1), ("bytes", BYTES + 1), ("bytes", -1), ("site", 6), ("event", 6)]
+            )
+            rng.choice(rows)[column] = value
+        batches.append(pa.RecordBatch.from_pylist(rows, schema=ROWS))
+    return batches
+
+
+ROWS = pa.schema(
+    [
+        (name, {"buffer": pa.uint32()}.get(name, pa.int64() if name in ("time", "bytes", "last_use") else pa.int32()))
+        for name in COLUMNS
+    ]
+)
+
+
+def said(core, batches, bins, until, seed):
+    """All that a scan says, asked for in between as well."""
+    rng = random.Random(seed)
+    state = core.scan(bins, until, rng.random() < 0.5)
+    maps = tuple(array("i", range(count)) for count in (6, 70, 6, 3, 2))
+    found, kept = [], {}
+    for number, batch in enumerate(batches):
+        process = rng.randrange(2)
+        try:
+            latest = core.feed(state, process, number, batch, tuple(range(10)), maps)
+        except ValueError as error:
+            return [*found, str(error)]
+        found.append(latest)
+        if rng.random() < 0.3:
+            core.settle(state, process, max(latest - 50, 0), max(latest - 50, 0))
+        if rng.random() < 0.1:
+            kept[process] = core.keep(state, process)
+    core.finish(state)
+
+    def lives(columns):
+        """In an order that does not depend on tables."""
+        codes = {**{name: scanning._CODES[kind] for name, kind in scanning.TYPES.items()}}
+        read = [array(codes[name], bytes(columns[name])).tolist() for name in sorted(columns)]
+        return sorted(columns), sorted(zip(*read, strict=True))
+
+    found += [core.facts(state), [core.peaks(state, process) for process in (0, 1)], core.growth(state)]
+    found += [core.bins(state, device) for device in (0, 1, 63)] + [core.moments(state, 0)]
+    found += [lives(core.alive(state, process)) for process in (0, 1)] + [lives(core.longs(state))]
+    found += [core.sites(state)] + [core.steps(state, process) for process in (0, 1)]
+    for process, lived in kept.items():
+        other = core.scan(bins, -1, False)
+        core.restore(other, process, lived)
+        core.finish(other)
+        found += [lives(core.alive(other, process)), core.peaks(other, -1)[:2]]
+    return found
+
+
+def compare(seeds):
+    native = scanning.engine()
+    assert native is not scan_twin, "the native scan could not be built"
+    for seed in seeds:
+        rng = random.Random(seed)
+        batches = random_batches(rng, damaged=seed % 4 == 0)
+        bins, until = rng.choice([0, 4, 64, 1 << 17]), rng.choice([-1, -1, 50, 1_700_000_000_000_100])
+        both = [said(core, batches, bins, until, seed) for core in (native, scan_twin)]
+        for one, other in zip(*both, strict=True):
+            assert one == other, f"seed {seed}"
+
+
+def test_both_say_the_same_of_random_rows():
+    compare(range(300))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(0)
+def test_both_say_the_same_of_many_random_rows():
+    compare(range(1000, 51_000))

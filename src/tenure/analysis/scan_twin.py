@@ -10,6 +10,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from typing import Any
 
+from tenure.trace.streams import RANGES
+
 NEVER = (1 << 63) - 1
 _BIRTH, _USE, _END, _KIND, _STEP = 0, 1, 2, 3, 5
 _LONG = 64
@@ -104,38 +106,38 @@ def scan(bins: int, until: int, several: bool) -> Any:  # noqa: D103 - each is t
 def feed(state: Any, process: int, number: int, batch: Any, places: tuple[int, ...], maps: tuple[Any, ...]) -> int:  # noqa: D103
     read = [_column(batch, place) for place in places]
     events, devices, sites, kinds, scopes = maps
-    words = {1: events, 4: devices, 5: sites, 6: kinds, 9: scopes}
-    for at, numbers in words.items():
-        read[at] = [None if value is None else _word(numbers, value) for value in read[at]]
     living = state.living.setdefault(process, {})
     own = state.each.setdefault(process, _Curve(0)) if state.several else None
     high = -1
     for time, event, buffer, size, device, site, kind, last_use, step, scope in zip(*read, strict=True):
         moment = time or 0
-        if not 0 <= moment <= 32_503_680_000_000_000:
+        if not RANGES["time"][0] <= moment <= RANGES["time"][1]:
             raise ValueError("a time that cannot be")
         high, state.first = max(high, moment), min(state.first, moment)
-        if event == _STEP and state.until == NEVER:
+        what = _word(events, event)
+        if what == _STEP and state.until == NEVER:
             state.steps.setdefault(process, []).append(moment)
-        if event not in (_BIRTH, _USE, _END, _KIND) or buffer is None:
+        if what not in (_BIRTH, _USE, _END, _KIND) or buffer is None:
             continue
-        if event == _BIRTH:
+        if what == _BIRTH:
             if state.until != NEVER and moment > state.until:
                 continue
-            if not 0 <= (size or 0) <= 1 << 48:
+            if not RANGES["bytes"][0] <= (size or 0) <= RANGES["bytes"][1]:
                 raise ValueError("a number of bytes that cannot be")
             living[buffer] = {
                 "bytes": size or 0, "born": moment, "last_use": 0, "ended": NEVER, "buffer": buffer, "batch": number,
-                "last_batch": number, "site": _or(site), "step": _or(step), "scope": _or(scope),
-                "device": min(max(device or 0, 0), _DEVICES - 1), "kind": _or(kind),
+                "last_batch": number, "site": _word(sites, site), "step": _or(step),
+                "scope": _word(scopes, scope), "device": min(max(_word(devices, device), 0), _DEVICES - 1),
+                "kind": _word(kinds, kind),
             }  # fmt: skip
             if state.until == NEVER:
                 _born(state, own, living[buffer])
         elif (life := living.get(buffer)) is not None:
             life["last_use"] = max(life["last_use"], last_use or 0)
-            life["kind"] = life["kind"] if kind is None else kind
+            found = _word(kinds, kind)
+            life["kind"] = life["kind"] if found < 0 else found
             life["last_batch"] = number
-            if event == _END:
+            if what == _END:
                 _ended(state, own, process, life, moment, step)
     state.last = max(state.last, high)
     return high
@@ -187,7 +189,9 @@ def _change(state: _Scan, own: _Curve | None, time: int, change: int, device: in
         state.all.add(time, change, device)
 
 
-def _word(numbers: Any, value: int) -> int:
+def _word(numbers: Any, value: int | None) -> int:
+    if value is None:
+        return -1
     if not 0 <= value < len(numbers):
         raise ValueError("a word that is not there")
     number: int = numbers[value]

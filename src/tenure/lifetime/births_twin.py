@@ -34,6 +34,7 @@ _track = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("PyObject_GC_Track", ctypes.
 _originals: dict[type, tuple[int, Any]] = {}
 _pending = threading.local()
 _var: Any = None
+_least = 0
 _generators: dict[Any, list[Region]] = {}
 
 
@@ -43,11 +44,12 @@ def setup(
     prefixes: tuple[str, ...],
     compilers: tuple[str, ...],
     kind: type,
+    least: int,
     /,
 ) -> None:
     """Say where regions are found; whose a frame is, this twin asks `sites` itself."""
-    global _var, _generators
-    _var, _generators = var, generators
+    global _var, _generators, _least
+    _var, _generators, _least = var, generators, least
 
 
 def watch(kind: type, users: Callable[[Any], int] | None, passes_errors: bool, /) -> None:
@@ -165,9 +167,11 @@ def _alloc(kind: type, items: int) -> Any:
 
 def _record(region: Region, ref: Any) -> None:
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not sites.is_user(frame.f_code.co_filename):
-        if frame.f_code.co_filename in sites.compilers():
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(sites.compilers()):
             return
+        if sites.is_user(frame.f_code.co_filename):
+            break
         frame = frame.f_back
     code, lasti = (frame.f_code, frame.f_lasti) if frame is not None else (None, -1)
     births = region.noted
@@ -176,7 +180,7 @@ def _record(region: Region, ref: Any) -> None:
     births.append((ref, code, lasti))
     if len(births) > region.limit:
         births[:] = [entry for entry in births if entry[0]() is not None]
-        region.limit = max(48, 2 * len(births))
+        region.limit = max(_least, 2 * len(births))
 
 
 _generic = _ALLOC(("PyType_GenericAlloc", ctypes.pythonapi))

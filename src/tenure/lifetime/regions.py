@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # Weak reference, code and instruction of the user's frame; a fourth item marks what was adopted, not born here.
 Record = tuple[Any, ...]
 
+LEAST = 48  # records that a region has before it forgets the dead; the native hook is given this
+
 
 class Region:
     """One open scope as the birth hook sees it; `births` is None once it has ended.
@@ -45,7 +47,7 @@ class Region:
         self.forget: Callable[[], None] | None = None  # lets go of what else refers weakly to what is owned here
         self.noted: list[Record] | None = []  # None when the region has ended
         self.holder: Callable[[], object] | None = None  # None from it: an interrupt kept the region from being left
-        self.limit = 48  # of records, before the dead are forgotten
+        self.limit = LEAST  # of records, before the dead are forgotten
         self.frame: FrameType | None = None
         self.agen: AsyncGeneratorType[Any, Any] | None = None
         # Records that went to another region. They are not taken out of `births`, which the hook changes at any time.
@@ -99,9 +101,10 @@ class Hook(Protocol):
         prefixes: tuple[str, ...],
         compilers: tuple[str, ...],
         kind: type,
+        least: int,
         /,
     ) -> None:
-        """Say where regions are found, which frames are not the user's, and what regions are."""
+        """Say where regions are found, which frames are not the user's, what regions are, and when to forget the dead."""
 
     def watch(self, kind: type, users: Callable[[Any], int] | None, passes_errors: bool, /) -> None:
         """Report births of this class; `users` and `passes_errors` are as `Framework` has them."""
@@ -158,7 +161,7 @@ def hook() -> Hook:
             built: Any = native.load("tenure_births", "births.c")
             if built is None:
                 from tenure.lifetime import births_twin as built
-            built.setup(_var, _generators, sites.prefixes(), sites.compilers(), Region)
+            built.setup(_var, _generators, sites.prefixes(), sites.compilers(), Region, LEAST)
             _hook = built
         return _hook
 

@@ -22,7 +22,7 @@ _LONGEST_SUM = 64
 _LONGEST_REASON = 1000
 _NEEDED = ("time", "event", "buffer", "bytes")
 # The years from 1970 to 2999, and 256 TiB: sums of them stay within 64 bits.
-_RANGES = {"time": (0, 32_503_680_000_000_000), "last_use": (0, 32_503_680_000_000_000), "bytes": (0, 1 << 48)}
+RANGES = {"time": (0, 32_503_680_000_000_000), "last_use": (0, 32_503_680_000_000_000), "bytes": (0, 1 << 48)}
 PLACE = frozenset(("file", "line", "function"))
 _AGAIN = "copy it again from where it was made, or record anew"
 
@@ -88,7 +88,7 @@ class Stream:
         import pyarrow as pa
         from pyarrow import compute
 
-        for name, (low, high) in _RANGES.items():
+        for name, (low, high) in RANGES.items():
             if name in batch.schema.names:
                 found = compute.min_max(batch.column(name).cast(pa.int64())).as_py()
                 if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:

@@ -14,10 +14,10 @@ from tenure import native, stacks
 from tenure.frameworks.base import Sink, Source
 from tenure.frameworks.recording import torch_steps
 from tenure.frameworks.recording.columns import CAUSES, Columns, Growing, Names
+from tenure.frameworks.recording.torch_plumbing import PLUMBING
 from tenure.frameworks.torch.adapter import ADAPTER
 
 _EVENTS = ("birth", "use", "end", "step")
-_KINDS = ("parameter", "gradient", "optimizer state", "activation", "input")
 # Half of what the analyses tell apart: a program may have devices of other frameworks too.
 _DEVICES = ("cpu", *(f"cuda:{index}" for index in range(32 if torch.version.cuda else 0)))
 _TYPES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32",
@@ -79,21 +79,6 @@ def _load(name: str, file: str, includes: list[str], flags: list[str]) -> Any:
     )
 
 
-# Operations that read no data: they make views or empty memory, pass their input on, or only call others that are told
-# themselves. Told or not, they are no use of a buffer; not to be told of them saves half of what recording costs.
-_PLUMBING = frozenset(
-    f"aten::{name}"
-    for name in """
-    alias as_strided chunk detach detach_ diagonal empty_like empty_strided expand expand_as lift_fresh movedim narrow
-    permute resize_ resolve_conj resolve_neg select slice split split_with_sizes squeeze swapaxes t to transpose unbind
-    unsqueeze view view_as _local_scalar_dense _reshape_alias _unsafe_view
-
-    _batch_norm_impl_index batch_norm contiguous conv1d conv2d conv3d cross_entropy_loss dropout flatten group_norm layer_norm
-    linear log_softmax matmul nll_loss nll_loss_nd reshape scaled_dot_product_attention softmax unflatten
-    """.split()  # noqa: SIM905 - sixty lines say no more
-)
-
-
 _UNSEEN = "memory on {} devices is not recorded: {}; with TENURE_NATIVE=0 the tensors there are, at a higher cost"
 
 
@@ -114,13 +99,13 @@ class Quiet:
         self._hooks = (begin, end)
         profiler._run_on_profiler_start = self._around(begin, told=True)
         profiler._run_on_profiler_stop = self._around(end, told=False)
-        self._core.tell(_PLUMBING, bool(torch.autograd._profiler_enabled()))
+        self._core.tell(PLUMBING, bool(torch.autograd._profiler_enabled()))
 
     def _around(self, hook: Callable[[], None], *, told: bool) -> Callable[[], None]:
         def call() -> None:
             if self._hooks is not None:
                 self._recorder.fresh()
-                self._core.tell(_PLUMBING, told)
+                self._core.tell(PLUMBING, told)
             hook()
 
         return call
@@ -130,7 +115,7 @@ class Quiet:
         if self._hooks is not None:
             profiler._run_on_profiler_start, profiler._run_on_profiler_stop = self._hooks
             self._hooks = None
-            self._core.tell(_PLUMBING, True)
+            self._core.tell(PLUMBING, True)
 
 
 class Native:
@@ -158,7 +143,7 @@ class Native:
             torch.cuda._lazy_call(self._start_cuda)  # now, or when CUDA is first used
 
     def _begin(self) -> None:
-        tables = {"event": _EVENTS, "kind": _KINDS, "cause": CAUSES, "device": _DEVICES}
+        tables = {"event": _EVENTS, "kind": torch_steps.KINDS, "cause": CAUSES, "device": _DEVICES}
         self._columns = Columns(self._core, tables, self._fresh)
         self._known = dict.fromkeys(("op", "shape", "thread"), 0)
         self._scopes = Names()

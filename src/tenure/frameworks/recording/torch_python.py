@@ -24,15 +24,9 @@ from tenure import stacks
 from tenure.errors import described
 from tenure.frameworks.base import Sink
 from tenure.frameworks.recording import torch_steps
+from tenure.frameworks.recording.torch_plumbing import PLUMBING
 from tenure.frameworks.torch.adapter import ADAPTER, address, storage_of
 from tenure.frameworks.torch.uncompiled import uncompiled
-
-_KINDS = {
-    torch_steps.PARAMETER: "parameter",
-    torch_steps.GRADIENT: "gradient",
-    torch_steps.STATE: "optimizer state",
-}
-
 
 _Thread: Any = threading.Thread
 # What subclasses may compute by themselves is asked of torch.
@@ -213,7 +207,7 @@ class InPython:
             known = None if storage is None else self._known.get(storage._cdata)
             if known is not None and not known.storage.expired():
                 known.settled = True
-                self._sink.is_a(known.number, _KINDS[kind])
+                self._sink.is_a(known.number, torch_steps.KINDS[kind - 1])
 
     @property
     def capture(self) -> Any:
@@ -253,8 +247,12 @@ class _Mode(TorchDispatchMode):  # type: ignore[misc]
             node = torch._C._current_autograd_node()
             op = node.name() if node is not None else _name(func)
             stack = self._owner.capture()
+            reads = _name(func) not in PLUMBING
             for tensor in _tensors((args, kwargs)):
-                self._owner.took(tensor, op, stack)
+                if reads:
+                    self._owner.took(tensor, op, stack)
+                else:
+                    self._owner.met(tensor, "", stack, "input")
             args = _with_tensors(func, args)
         except Exception as error:  # noqa: BLE001 - the trace has it
             self._owner.trouble(error)

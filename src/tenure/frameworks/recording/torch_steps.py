@@ -15,7 +15,8 @@ from tenure.errors import described
 from tenure.frameworks.base import Sink
 from tenure.frameworks.torch import step_hooks
 
-PARAMETER, GRADIENT, STATE = 1, 2, 3  # as the native recorder numbers kinds
+KINDS = ("parameter", "gradient", "optimizer state", "activation", "input")  # from 1 on, as in native/lives.h
+PARAMETER, GRADIENT, STATE = 1, 2, 3
 _UP = 2  # calls from this module's hook to what steps: `step_hooks` is between them
 _DEEP = 4  # containers inside containers in an optimizer's state
 _grad, _is_leaf = torch._C.TensorBase.grad, torch._C.TensorBase.is_leaf  # subclasses may have others

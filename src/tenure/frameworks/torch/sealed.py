@@ -110,10 +110,13 @@ def unseal(tensor: torch.Tensor, kind: type) -> None:
 
 def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
     strided = tensor.layout == torch.strided
+    # torch lets an integer tensor require a gradient once a float one was copied into it, but not from the start.
+    requires_grad = tensor.requires_grad and (tensor.is_floating_point() or tensor.is_complex())
     core = handles()
     if core is None and strided:
         # Without our text in C++ a missing storage would be a null pointer to who gets past Python.
-        return torch.Tensor._make_subclass(EndedTensor, _poison(tensor.dtype, tensor.device).expand(tensor.shape))
+        poison = _poison(tensor.dtype, tensor.device).expand(tensor.shape)
+        return torch.Tensor._make_subclass(EndedTensor, poison, requires_grad)
     blank = torch.Tensor._make_wrapper_subclass(
         EndedTensor,
         tensor.shape,
@@ -122,8 +125,7 @@ def _blank(tensor: torch.Tensor, text: str) -> torch.Tensor:
         dtype=tensor.dtype,
         layout=tensor.layout,
         device=tensor.device,
-        # torch lets an integer tensor require a gradient once a float one was copied into it, but not from the start.
-        requires_grad=tensor.requires_grad and (tensor.is_floating_point() or tensor.is_complex()),
+        requires_grad=requires_grad,
     )
     if core is not None and strided:
         core.empty(blank._cdata, text, False)
