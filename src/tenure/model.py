@@ -106,9 +106,22 @@ class Holder:
                 parts.append(link.text)
         return " → ".join(parts)
 
+    @property
+    def cycle(self) -> str:
+        """What the reference cycle at the root is and how it ends; empty if the root is reachable."""
+        return _CYCLES.get(self.links[0].kind, "") if self.links else ""
+
     def __str__(self) -> str:
         where = f" ({self.site.short})" if self.site else ""
-        return f"{self.kind} {self.name}{where}"
+        kind = [] if self.cycle and self.kind == "cycle" else [self.kind]
+        return " ".join([*filter(None, [self.cycle and f"{self.cycle}:"]), *kind, f"{self.name}{where}"])
+
+
+# By the kind of a path's first link.
+_CYCLES = {
+    "cycle": "an unreachable reference cycle, freed at the next garbage collection (gc.collect())",
+    "native cycle": "an unreachable reference cycle through native code, which gc.collect() may not free",
+}
 
 
 @dataclass(frozen=True)

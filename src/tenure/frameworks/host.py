@@ -1,11 +1,13 @@
-"""Who else reads a range of memory: arrays, memory views and tensors that were made from a tensor without a copy.
+"""Who else reads a range of memory: arrays, memory views, DLPack capsules and tensors that share a tensor's bytes.
 
-NumPy arrays are unknown to the garbage collector, so they are found as what other objects and running frames refer
-to. This reads the whole heap, and is asked only when a handle has been ended by hand or a report is read.
+The garbage collector does not list NumPy arrays and capsules. They are found as what other objects and running frames
+refer to. This reads the whole heap, and is asked only when a handle has been ended by hand or a report is read.
 """
 
 from __future__ import annotations
 
+import ctypes
+import datetime
 import gc
 import sys
 from collections.abc import Iterable
@@ -14,6 +16,11 @@ from typing import Any
 from tenure import frames, heap
 
 _CHUNK = 20_000
+CAPSULE: type = type(datetime.datetime_CAPI)
+# The names of capsules that nobody has taken over yet; what is before DLPack's description of the tensor in each.
+_DLPACK = {b"dltensor": 0, b"dltensor_versioned": 32}
+_ON_HOST = (1, 3)  # DLPack's numbers of devices whose memory has host addresses: the CPU, and pinned for CUDA
+_HEAD = ctypes.c_char * 48  # DLTensor: data, device, dimensions, dtype, shape, strides, byte offset
 Span = tuple[str, int, int]  # where ("host", or a device's name), first and past-the-last address
 
 
@@ -23,7 +30,7 @@ def span(device: str, start: int, nbytes: int) -> Span:
 
 
 def readers(wanted: list[Span]) -> list[list[Any]]:
-    """For each span the arrays, memory views and tensors that overlap it."""
+    """For each span the arrays, memory views, DLPack capsules and tensors that overlap it."""
     from tenure import frameworks
 
     found: list[list[Any]] = [[] for _ in wanted]
@@ -44,9 +51,9 @@ def readers(wanted: list[Span]) -> list[list[Any]]:
 
 
 def arrays() -> list[Any]:
-    """Every array and memory view that an object or a running frame refers to."""
+    """Every array, memory view and capsule that an object or a running frame refers to."""
     numpy: Any = sys.modules.get("numpy")
-    kinds = (memoryview,) if numpy is None else (memoryview, numpy.ndarray)
+    kinds = (memoryview, CAPSULE) if numpy is None else (memoryview, CAPSULE, numpy.ndarray)
     found: dict[int, Any] = {}
     objects = heap.objects()
     for index in range(0, len(objects), _CHUNK):
@@ -63,20 +70,24 @@ def _look(values: Iterable[Any], kinds: tuple[type, ...], found: dict[int, Any])
         if issubclass(kind, kinds):  # not isinstance: it would run the __class__ of proxies
             if id(value) not in found:
                 found[id(value)] = value
-                _look([value.obj if kind is memoryview else value.base], kinds, found)
+                if kind is not CAPSULE:
+                    _look([value.obj if kind is memoryview else value.base], kinds, found)
         elif (kind is dict or kind is tuple) and not gc.is_tracked(value):
             # The collector does not track what holds only arrays, since it does not track those.
             _look(value.values() if kind is dict else value, kinds, found)
 
 
 def overlaps(value: Any, start: int, stop: int) -> bool:
-    """Whether the bytes that this array or memory view spans lie in [start, stop)."""
+    """Whether the bytes that this array, memory view or capsule spans overlap [start, stop)."""
     place = extent(value)
     return place is not None and place[0] < stop and start < place[1]
 
 
 def extent(value: Any) -> tuple[int, int] | None:
-    """The first and the past-the-last address of an array or memory view."""
+    """The first and the past-the-last address of an array or memory view; of a DLPack capsule, those of its first byte."""
+    if type(value) is CAPSULE:
+        start = _exported(value)
+        return None if start is None else (start, start + 1)
     numpy: Any = sys.modules.get("numpy")
     if numpy is None:
         return None
@@ -89,6 +100,29 @@ def extent(value: Any) -> tuple[int, int] | None:
         return None
     low, high = numpy.lib.array_utils.byte_bounds(value)
     return int(low), int(high)
+
+
+def _exported(capsule: Any) -> int | None:
+    """The host address that a DLPack capsule exports; None if it is another capsule, or was taken over.
+
+    A thread that takes the capsule over may free what it points to. So it is read in one call, which keeps the lock.
+    """
+    for name, skipped in _DLPACK.items():
+        if _is_valid(capsule, name):
+            pointers = map(skipped.__add__, map(_pointer, (capsule,), (name,)))
+            try:
+                head: bytes = next(map(_HEAD.__getattribute__, map(_HEAD.from_address, pointers), ("raw",)))
+            except ValueError:  # taken over since it was asked
+                return None
+            data, device, offset = (int.from_bytes(head[a:b], sys.byteorder) for a, b in ((0, 8), (8, 12), (40, 48)))
+            return data + offset if data and device in _ON_HOST else None
+    return None
+
+
+_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_size_t, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi)
+)
 
 
 def _overlap(one: Span, other: Span) -> bool:

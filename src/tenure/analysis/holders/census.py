@@ -1,7 +1,7 @@
-"""One look over the whole heap for what the collector does not list: NumPy arrays, and the containers of nothing else.
+"""One look over the whole heap for what the collector does not list: NumPy arrays and DLPack capsules.
 
-Arrays are unknown to the collector, and so are tuples and dicts in which there are only such things. Both are found as
-what listed objects refer to.
+It does not list tuples and dicts either in which there are only such things. All are found as what listed objects
+refer to.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any
 
 from tenure import heap
 from tenure.analysis.holders import plain
+from tenure.frameworks.host import CAPSULE
 
 _CHUNK = 20_000
 
 
 class Census:
-    """Arrays, storages, and the unlisted containers of arrays. Everything is kept until `clear`."""
+    """Arrays, capsules, and the unlisted containers of these. Everything is kept until `clear`."""
 
     def __init__(self, more: Iterable[object]) -> None:
         numpy: Any = sys.modules.get("numpy")
@@ -28,8 +29,8 @@ class Census:
         self._alive: list[Any] = []  # so that no id is seen twice for two things
         self._seen: dict[int, bool] = {}
         arrays = set(map(id, heap.family(self._array))) if self._array is not None else set[int]()
-        self._kinds = {id(dict), id(tuple), *arrays}
-        objects = heap.objects() if self._array is not None else []
+        self._kinds = {id(dict), id(tuple), id(CAPSULE), *arrays}
+        objects = heap.objects()
         for start in range(0, len(objects), _CHUNK):
             chunk = objects[start : start + _CHUNK]
             self._look(plain.of(self._kinds, heap.referents(chunk)))
@@ -52,7 +53,7 @@ class Census:
         return [thing for thing in self._containers if not ids.isdisjoint(map(id, contents(thing)))]
 
     def _look(self, things: Iterable[Any]) -> bool:
-        """Take down the arrays among these and in these; whether there were any."""
+        """Note the arrays and capsules among these and in these; return whether there were any."""
         found = False
         for thing in things:
             if id(thing) in self._seen:
@@ -68,7 +69,7 @@ class Census:
                 self._containers.append(thing)
             else:
                 self.keep.append(thing)
-                if self._array.dtype.__get__(thing).kind == "O":
+                if type(thing) is not CAPSULE and self._array.dtype.__get__(thing).kind == "O":
                     self._containers.append(thing)
             self._seen[id(thing)] = found = True
         return found

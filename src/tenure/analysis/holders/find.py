@@ -17,6 +17,7 @@ from tenure.analysis.holders.heap import Heap
 from tenure.analysis.holders.names import Namer
 from tenure.analysis.holders.natives import Natives, reads
 from tenure.analysis.holders.roots import Roots
+from tenure.frameworks import host
 from tenure.frameworks.base import Buffer
 from tenure.heap import referrers
 from tenure.model import Holder, Link
@@ -119,9 +120,11 @@ class _Search:
                 self._kinds[self._heap.link(buffer, lender)] = kind
 
     def _needs_census(self, targets: list[int]) -> bool:
-        """Whether something refers to a target that the collector does not list, as an array does."""
+        """Whether something that the collector does not list may hold the bytes, as an array does."""
         return (
-            any(self._heap.unseen(key) > 0 for key in targets)
+            not targets
+            or not self._natives.counts
+            or any(self._heap.unseen(key) > 0 for key in targets)
             or any(not gc.is_tracked(self._heap.objects[key]) for key in targets)
             or "memoryview" in self._kinds.values()
         )
@@ -132,7 +135,8 @@ class _Search:
         spans = self._natives.spans()
         arrays = [array for array in self._census.keep if any(reads(array, span) for span in spans)]
         strangers = self._natives.strangers() if self._natives.counts else []
-        self._lend(buffer, [*((array, "array") for array in arrays), *strangers], asked)
+        kinds = ["capsule" if type(array) is host.CAPSULE else "array" for array in arrays]
+        self._lend(buffer, [*zip(arrays, kinds, strict=True), *strangers], asked)
         exports = len(arrays) + len(strangers)
         arrays.clear()
         strangers.clear()
@@ -167,6 +171,8 @@ class _Search:
 
     def _is_worth_telling(self, path: paths.Path) -> bool:
         parent, target = path.chain[-2:]
+        if any(key in self._kinds for key in path.chain[:-2]):
+            return False  # by way of another reader of the bytes, which is told
         if path.status != "rooted" and self._kinds.get(parent) in ("memoryview", "storage"):
             return False  # made by the framework itself, as part of something that is told anyway
         if path.status == "loose" and self._roots.has_cell(self._heap.objects[target], self._heap.objects[parent]):
@@ -185,12 +191,19 @@ class _Search:
         if path.status == "rooted":
             root, used = self._roots.begin(chain)
             return Holder(root.kind, (*root.links, *self._links(keys[used:])))
-        start = self._namer.start(chain[0], loose=path.status == "loose")
+        is_tape = len(keys) > 1 and any(link.kind == "tape" for link in self._heap.parents[keys[1]][keys[0]])
+        start = () if is_tape else self._namer.start(chain[0], loose=path.status == "loose")
         loop = (*self._links(path.loop), *start) if path.loop else ()
         links = [*start, *loop, *self._links(keys)]
         kind = "cycle" if path.status == "cycle" else links[0].kind
         links[0] = dataclasses.replace(links[0], text=links[0].text.removeprefix(f"{kind} "))
+        if path.status == "cycle":
+            links[0] = dataclasses.replace(links[0], kind="native cycle" if self._is_native(path) else "cycle")
         return Holder(kind, tuple(links))
+
+    def _is_native(self, path: paths.Path) -> bool:
+        """Whether the cycle goes through a reference that the garbage collector does not see."""
+        return any(self._heap.parents[child][parent] for parent, child in pairwise(path.loop or path.chain))
 
     def _links(self, keys: tuple[int, ...]) -> list[Link]:
         told = {at: self._heap.parents[child][parent] for at, (parent, child) in enumerate(pairwise(keys))}

@@ -22,6 +22,10 @@ class Native(Protocol):
         """Child, parent, and how that hold is told."""
         ...
 
+    def tapes(self, things: list[object]) -> list[tuple[object, object, tuple[Link, ...]]]:
+        """As `parents`, for objects with references that nothing explains."""
+        ...
+
     def kept(self, thing: object) -> int:
         """How many of an object's references are native code's."""
         ...
@@ -106,10 +110,12 @@ class Heap:
                 found = referrers(batch)
                 batch.clear()
                 self._ask(chunk, found)
-        asked = [self.objects[key] for key in keys]
-        for child, parent, links in self._native.parents(asked):
-            self.link(id(child), parent, links)
-        asked.clear()
+        bare = {key for key in keys if key in self.expanded and not self.parents.get(key) and self.unseen(key) > 0}
+        for ask, chosen in ((self._native.parents, keys), (self._native.tapes, bare)):
+            asked = [self.objects[key] for key in chosen]
+            for child, parent, links in ask(asked):
+                self.link(id(child), parent, links)
+            asked.clear()
 
     def _ask(self, children: set[int], found: list[Any]) -> None:
         self.expanded |= children
@@ -137,7 +143,7 @@ class Heap:
             for key in held:
                 self._seen[key] = self._seen.get(key, 0) + 1
             if held and id(parent) not in self._ignore and not self._is_noise(parent):
-                for key in set(held) - {id(parent)}:
+                for key in set(held):
                     self.link(key, parent)
         found.clear()
 

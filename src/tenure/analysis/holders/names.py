@@ -32,7 +32,10 @@ class Namer:
         while at < len(chain) - 1:
             links, steps = (told[at], 1) if told.get(at) else self._step(chain, at)
             for link in links:
-                found.append(_after(found[-1], link) if found else link)
+                if not (
+                    at and link.kind in ("item", "part") and any(one.kind == "tape" for one in told.get(at - 1, ()))
+                ):
+                    found.append(_after(found[-1], link) if found else link)
             at += max(1, min(steps, len(chain) - 1 - at))
         return found
 

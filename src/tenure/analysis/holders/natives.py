@@ -31,6 +31,7 @@ class Natives:
         self._lenders: list[Any] = []  # memory views and storages
         self._graph: Any = None
         self._autograd: Any = None
+        self._tapes: Any = None
         self._sort(frameworks.awake())
 
     def _sort(self, awake: tuple[Framework, ...]) -> None:
@@ -54,6 +55,10 @@ class Natives:
 
             self._autograd = autograd
             self._graph = autograd.Graph(self._live, autograd.idle(self._live))
+        if "tensorflow" in asked:
+            from tenure.frameworks import tensorflow_tapes
+
+            self._tapes = tensorflow_tapes
         self.handles.extend(thing for thing in (*self._live, *self._others) if self.has_key(thing))
 
     @property
@@ -123,6 +128,10 @@ class Natives:
         found.extend(self._hooks([thing for thing in things if type(thing) is OrderedDict]))
         found.extend(self._tensors([thing for thing in things if self._is_torch(thing)]))
         return found
+
+    def tapes(self, things: list[object]) -> list[Hold]:
+        """The gradient tapes that hold these objects, which something unseen refers to."""
+        return self._tapes.savers(things) if self._tapes is not None else []
 
     def _hooks(self, things: list[object]) -> Iterable[Hold]:
         wanted = set(map(id, things))
@@ -195,7 +204,7 @@ class Natives:
 
 
 def reads(view: object, span: Span) -> bool:
-    """Whether an array or memory view lies on this memory."""
+    """Whether an array, memory view or capsule lies on this memory."""
     return span[0] == "host" and host.overlaps(view, *span[1:])
 
 

@@ -79,7 +79,8 @@ def _unrooted(heap: Heap, goals: set[int], parent: int, target: int) -> Path:
     # All that leads here is held only by itself: tell the shortest loop and the way from it to the target. Best from
     # an object of the user's, which has names for what it holds, else from the target, else from any container.
     objects = [key for key in above if not plain.is_a(heap.objects[key], _PLAIN)]
-    for key in (*objects, target, *above):
+    functions = [key for key in above if plain.is_a(heap.objects[key], FunctionType)]
+    for key in (*objects, *functions, target, *above):
         loop = _loop(heap, key)
         if loop:
             return (
