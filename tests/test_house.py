@@ -216,7 +216,7 @@ def files():
 def test_only_adapters_import_frameworks(path):
     found = {name.split(".")[0] for name in imports(path)} & {*FRAMEWORKS, "keras", "jaxlib"}
     inside = path.relative_to(SOURCE).parts
-    allowed = {Path(inside[1]).stem} if inside[0] == "frameworks" and len(inside) > 1 else set()
+    allowed = {Path(inside[1]).stem.partition("_")[0]} if inside[0] == "frameworks" and len(inside) > 1 else set()
     if inside[0] == "frameworks" and inside[1] in ("recording", "growing", "exchanging", "variables", "sessions"):
         allowed = {Path(inside[2]).stem.partition("_")[0], "numpy"} | (
             {"keras"} if "tensorflow" in inside[2] else set()
