@@ -9,6 +9,8 @@ from functools import cache
 
 import torch
 
+_layout = torch._C.TensorBase.layout.__get__  # a subclass may compute its own
+
 
 def handle_users(tensor: torch.Tensor) -> int | None:
     """How many references there are to the tensor below Python; the handle itself is one."""
@@ -24,7 +26,7 @@ def handle_users(tensor: torch.Tensor) -> int | None:
 def has_storage(tensor: torch.Tensor) -> bool:
     """Whether torch will give its storage: not of a tensor whose `.data` was set to an ended one."""
     has = getattr(torch._C, "_has_storage", None)
-    return tensor.layout != torch.strided or has is None or bool(has(tensor))
+    return _layout(tensor) != torch.strided or has is None or bool(has(tensor))
 
 
 def storage_users(tensor: torch.Tensor) -> int | None:
