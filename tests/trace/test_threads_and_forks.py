@@ -273,7 +273,7 @@ def test_a_trace_that_could_not_be_written_to_the_end_says_why(tmp_path, needs_t
 @pytest.mark.long
 def test_a_full_disk(tmp_path, needs_torch):
     image, place = tmp_path / "image", tmp_path / "disk"
-    image.write_bytes(bytes(4 << 20))
+    image.write_bytes(bytes(1 << 20))
     place.mkdir()
     subprocess.run(["/sbin/mkfs.ext4", "-q", "-O", "^has_journal", image], check=True)
     if subprocess.run(["mount", "-o", "loop", image, place], check=False, capture_output=True).returncode:
