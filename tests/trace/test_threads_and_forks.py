@@ -243,6 +243,21 @@ def test_a_process_that_wrote_nothing_is_passed_over(needs_torch, idle, size, tm
     assert folders._files_of_trace(tmp_path, [path.name for path in tmp_path.iterdir()])
 
 
+TWO_FRAMEWORKS = """
+import threading
+before = threading.Thread._bootstrap_inner
+import tensorflow, torch, tenure
+with tenure.trace("both"):
+    torch.ones(2), tensorflow.ones(2)
+print(threading.Thread._bootstrap_inner is before)
+"""
+
+
+def test_what_two_recorders_wrapped_is_as_it_was(tmp_path, needs_torch):
+    pytest.importorskip("tensorflow")
+    assert call(tmp_path, TWO_FRAMEWORKS, run=False, native="0") == "True\n"
+
+
 # ------------------------------------------------------------------------------------------------ no room
 
 FULL = """

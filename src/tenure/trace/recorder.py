@@ -135,7 +135,12 @@ class Recorder:
             if own in calls:
                 calls.remove(own)
         imports.forget(self._watch)
-        for source in self._sources.values() if not self.failure else ():
+        if not self.failure:
+            self._stop_sources()
+
+    def _stop_sources(self) -> None:
+        """Take their hooks out in reverse: two of them may have wrapped the same function."""
+        for source in reversed(list(self._sources.values())):
             source.stop()
 
     def flush(self) -> Path:
@@ -221,8 +226,7 @@ class Recorder:
             self.failure = f"cannot write to the trace {self.folder} any more: {why}"
             if self._stream is not None:
                 self._stream.abandon(why)
-            for source in self._sources.values():  # nobody reads any more what they would keep
-                source.stop()
+            self._stop_sources()  # nobody reads any more what they would keep
             if (
                 not self._is_child or self._stream is not None
             ):  # else the parent, which writes to the same place, says it
@@ -248,7 +252,7 @@ class Recorder:
             self._stream.abandon()
         sources = self._sources
         if _active is not self or self._stopped:  # another thread was about to stop
-            finish([source.stop for source in sources.values()], lambda text: None)
+            finish([source.stop for source in reversed(sources.values())], lambda text: None)
             return
         self._is_child = True
         self._open()
@@ -257,7 +261,7 @@ class Recorder:
             self._writing.start()
         except RuntimeError:
             _active = None
-            finish([source.stop for source in sources.values()], lambda text: None)
+            finish([source.stop for source in reversed(sources.values())], lambda text: None)
             return
         for name, source in sources.items():
             source.forked(self._rows)
