@@ -39,6 +39,12 @@ class Followed:
         """Seconds since rows came."""
         return time.monotonic() - self.heard
 
+    @property
+    def pid(self) -> int:
+        """The process; until it has written its schema, by the name of its stream."""
+        process = self.tail.process
+        return _pid(self.tail.path) if process is None else process.pid
+
     def read(self) -> list[Any]:
         """The batches that came since."""
         if self.note or self.tail.complete:
@@ -62,11 +68,10 @@ class Followed:
         if self._asked and self.quiet < _QUIET:
             return self.state
         self._asked = True
-        process = self.tail.process
-        if not running.is_writing(_pid(self.tail.path) if process is None else process.pid, self.tail.path):
+        if not running.is_writing(self.pid, self.tail.path):
             self.failure = failure(self.tail.path)
             return "gone"
-        return "waiting" if process is None else "running"
+        return "waiting" if self.tail.process is None else "running"
 
 
 class Following:

@@ -1,6 +1,7 @@
 """A real training that leaks, looked at while it goes on: attached, watched, left; it ends as if nobody had been there."""
 
 import asyncio
+import contextlib
 import json
 import os
 import pty
@@ -195,16 +196,26 @@ sys.stdin.read()
 """
 
 
+@contextlib.contextmanager
+def running(words, **how):
+    """A process that is killed at the end, whatever failed meanwhile."""
+    with subprocess.Popen(words, env=ENVIRONMENT, **how) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
 def test_a_trace_that_a_full_disk_ended_is_not_called_killed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    words = [sys.executable, "-c", STOPPED, "full"]
-    with subprocess.Popen(words, stdin=-1, stdout=-1, stderr=-1, text=True, env=ENVIRONMENT) as full:
+    words = [sys.executable, "-c", STOPPED]
+    with running([*words, "full"], stdin=-1, stdout=-1, stderr=-1, text=True) as full:
         assert full.stdout.readline() == "stopped\n"
         session = Session(tmp_path / "run", lambda place: ((), ()))
         until(lambda: session.turn() or session.over)
         status = session.picture(Wish()).status
         assert re.fullmatch(r"the trace could not be written any more \(File too large\)(, after [\d:]+)?", status)
-        with subprocess.Popen([*words[:-1], "join"], env=ENVIRONMENT) as other:
+        with running([*words, "join"]) as other:
             until(lambda: session.turn() or not session.over)
             (trouble,) = session.picture(Wish()).troubles
             assert trouble == f"pid {full.pid}: the trace could not be written any more (File too large)"
@@ -213,7 +224,6 @@ def test_a_trace_that_a_full_disk_ended_is_not_called_killed(tmp_path, monkeypat
         until(lambda: session.turn() or session.over)
         status = session.picture(Wish()).status
         session.close()
-        full.kill()
     assert re.fullmatch(
         r"not running here any more: 1 of 2 processes killed, or on another machine; "
         r"1 of 2 processes: the trace could not be written any more \(File too large\)(, after [\d:]+)?",

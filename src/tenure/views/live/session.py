@@ -187,6 +187,6 @@ class Session:
     def _troubles(self) -> list[str]:
         followed = self._following.followed
         notes = [one.note for one in followed]
-        if self._verdict is None:  # after that it is among the limits
+        if self._verdict is None or not self._following.over:  # after that it is among the limits
             notes += [f"{standing.name(one)}: {standing.stopped(one.failure)}" for one in followed if one.failure]
         return [text for text in (*self._limits, *notes) if text]

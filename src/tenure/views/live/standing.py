@@ -28,7 +28,7 @@ def name(one: Followed) -> str:
     """A process as people say it."""
     process = one.tail.process
     if process is None:
-        return "starting"
+        return f"pid {one.pid}" if one.failure else "starting"
     return f"pid {process.pid}" if process.rank is None else f"rank {process.rank}"
 
 
