@@ -89,22 +89,21 @@ def write(rows: list[tuple[str, int, float, float, float, float, float]], load: 
     lines = [
         "# What the analyses cost",
         "",
-        "Events of a real trace (a transformer in training), again and again with buffers, times and steps of their own.",
-        "Each analysis in a process of its own, all of it counted: starting Python, opening the trace and proving its",
-        "sums, reading it, the answer. Where a process ended in peace, its recorder has left a digest beside its stream;",
-        '"without digest" is what a killed one costs, whose events are all read. The best of two, one at 100 M.',
+        "The trace repeats the events of a real one (a transformer in training), with new buffers, times and steps. Each",
+        "analysis runs in a new process. The time includes the start of Python, the check of the trace's sums, and the result.",
+        'A process that exits normally writes a digest next to its stream. "Without digest" is the cost for a killed process,',
+        "whose events are all read. The figures are the best of two runs; at 100 M there was one run.",
         "Made by `python benchmarks/analysis_scale.py`.",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, {platform.machine()}, two cores. Others kept {load:.1f} processors",
-        "busy when it began: where that is near zero, the seconds are the program's own; else it had to share, and the",
-        "processor's seconds say more.",
+        f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, {platform.machine()}, two cores. Other programs kept",
+        f"{load:.1f} processors busy at the start. If that is not near zero, rely on the processor's seconds.",
         "",
-        "| analysis | events | seconds | processor's seconds | µs an event | memory, MiB |",
+        "| analysis | events | seconds | processor's seconds | µs per event | memory, MiB |",
         "|---|---|---|---|---|---|",
     ]
     for analysis, events, clock, processor, memory, each, _ in rows:
         lines.append(f"| {analysis} | {events:,} | {clock:.2f} | {processor:.2f} | {each:.2f} | {memory:.0f} |")
-    lines += ["", f"On disk: {rows[0][6]:.1f} bytes an event."]
+    lines += ["", f"On disk: {rows[0][6]:.1f} bytes per event."]
     (HERE / "analysis_scale.md").write_text("\n".join(lines) + "\n")
 
 

@@ -76,7 +76,7 @@ PROGRAMS = {
             session.run(y)
         """,
     ),
-    "no lifetime fault": ("import numpy as np", "np.ones(3) @ np.ones(4)"),
+    "no lifetime error": ("import numpy as np", "np.ones(3) @ np.ones(4)"),
 }
 # A file as large as training scripts get: all of it is parsed.
 PADDING = "".join(f"def helper_{i}(x, y=None):\n    z = x + {i}\n    return [z, y, {{'k': z}}]\n\n" for i in range(500))
@@ -116,7 +116,7 @@ def once(name, explained, padding, folder):
     start = time.perf_counter()
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False, env=env)
     whole = time.perf_counter() - start
-    if ("error[" in done.stderr) != (explained and name != "no lifetime fault"):
+    if ("error[" in done.stderr) != (explained and name != "no lifetime error"):
         raise SystemExit(f"{name}: {done.stderr[-600:]}")
     wall, processor = map(float, done.stdout.split()[-2:])
     return wall, processor, whole
@@ -141,9 +141,9 @@ def main():
     table = [
         "# What an explanation costs",
         "",
-        f"`benchmarks/explain_cost.py`, {RUNS} processes each, in turn with as many without; Python {platform.python_version()}.",
-        "The promise is less than 100 ms added to a failing program, in wall time on a quiet machine. Everything is counted,",
-        "imports too; bytecode is there, as after an installation.",
+        f"`benchmarks/explain_cost.py`, {RUNS} processes each, alternating with as many without it; Python {platform.python_version()}.",
+        "The aim is less than 100 ms of wall time added to a failing program, on a quiet machine. Everything is counted,",
+        "including imports. Bytecode exists, as after an installation.",
         "",
         "| program that fails | its file | processor, median ms | wall, median ms | wall, most ms | whole process, ratio |",
         "|---|---|---|---|---|---|",

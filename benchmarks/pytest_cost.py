@@ -147,12 +147,11 @@ def page(rows: list[str]) -> str:
     today = datetime.datetime.now(datetime.UTC).date()
     return f"""# What `pytest --tenure` costs
 
-A suite of 200 clean tests, each watched for what it leaves behind and for its peak, and all passing: whole runs of pytest
-without other plugins, from the start of Python to its end, on one core. A round is four of them: without `--tenure`, with
-it, with it, without it. *Ratio* is that of the two with it to the two without; *noise* is the ratio of the last to the
-first, which would be 1 on a quiet machine. Both are medians of {ROUNDS} rounds, with the range in which that median lies in
-95 of 100 such runs. The processor's time is that of the whole process, all of its threads: it says more than the wall's
-where the machine has other work too.
+A suite of 200 clean tests that all pass, each checked for leaks and for its peak. The times are of whole runs of pytest
+without other plugins, from the start of Python to its exit, on one core. A round is four runs: without `--tenure`, with
+it, with it, without it. *Ratio* compares the two with it to the two without. *Noise* is the ratio of the last run to the
+first, which would be 1 on a quiet machine. Both are medians of {ROUNDS} rounds, with their 95% intervals.
+Processor time covers the whole process with all of its threads. On a busy machine it is more reliable than wall time.
 Made by `python benchmarks/pytest_cost.py`.
 
 {about}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}, {today}.

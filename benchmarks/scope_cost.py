@@ -71,7 +71,7 @@ def main() -> None:
         "A training step of a 4-layer transformer (batch 16, length 64, one CPU thread) with and without a scope around",
         "it, interleaved; the ratio is the median over pairs. Made by `make bench`.",
         "",
-        f"torch {torch.__version__}, Python {platform.python_version()}, {where}, birth hook: {hook}.",
+        f"torch {torch.__version__}, Python {platform.python_version()}, {where}, creation hook: {hook}.",
         "",
         "| device | model | step | step in a scope | ratio |",
         "|---|---|---|---|---|",

@@ -137,14 +137,14 @@ def main() -> None:
     text = f"""# What a store in files costs
 
 torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} processors, load
-{load:.1f} while this ran: the more of it is others', the noisier. Made by `python benchmarks/store_file.py`.
+{load:.1f} while this ran; a higher load makes the figures noisier. Made by `python benchmarks/store_file.py`.
 
 ## Putting {PUT >> 20} MiB, against `safetensors.torch.save_file` into the same folder
 
-Interleaved, in turned order, {ROUNDS} rounds, each into new files. The ratio is the speed of `store.put` by that of
-`save_file`: 1.00 is as quick, and below 1 is slower; the median over pairs, and that of the two best rounds. "As it is":
+Interleaved, in alternating order, {ROUNDS} rounds, each into new files. The ratio is the speed of `store.put` divided by that
+of `save_file`: 1.00 is as fast, below 1 is slower. It is the median over pairs, and that of the two best rounds. "As it is":
 neither waits for the disk. "Through to the disk": `file:PATH?durable` against `save_file` followed by `fsync` of the
-file and the folder. A put does more than `save_file`: a checksum of all bytes, a name in the index, safe against a kill.
+file and the folder. A put does more than `save_file`: it computes a checksum of all bytes, adds a name to the index, and survives a kill.
 
 | where | how | save_file | put | ratio | best | ratio of processor time | best |
 |---|---|---|---|---|---|---|---|
@@ -152,7 +152,7 @@ file and the folder. A put does more than `save_file`: a checksum of all bytes, 
 
 ## Reading {READ >> 20} MiB in a second process, against a copy of it
 
-`store[name]` maps the file; the copy is `tensor.clone()` of what it gave. Resident memory is from
+`store[name]` maps the file; the copy is `tensor.clone()` of the result. Resident memory is from
 `/proc/self/smaps_rollup`: grown by the read, and after the tensor was touched and copied.
 
 | where | read | copy | ratio | of processor time | grown by the read | after touch and copy |

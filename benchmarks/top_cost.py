@@ -169,16 +169,16 @@ def page(lines: list[str]) -> str:
     return f"""# What being watched costs
 
 One process trains under `tenure run`, with a `tenure top` attached in a terminal of its own, on another core. In cycles of
-three rounds of {SECONDS} seconds `top` looks on in one and is paused in two; before each round it has {BEFORE} seconds to read what it
-has missed. *Watched* is the step while it looks on, as a ratio to the step of the two other rounds; *nobody* is the ratio
-of these two to each other, which would be 1 but for the noise. Both are medians of {CYCLES} cycles, with the range in which that
-median lies in 95 of 100 such runs. *Processor* is the traced process's own time, all of its threads. The last column is what
-`top` itself takes of its core. Made by `benchmarks/top_cost.py`.
+three rounds of {SECONDS} seconds `top` watches in one and is paused in two; before each round it has {BEFORE} seconds to read what it
+has missed. *Watched* is the time of a step while it watches, as a ratio to that of the two other rounds. *Unwatched* is
+the ratio of these two to each other, which would be 1 without noise. Both are medians of {CYCLES} cycles, with their
+95% intervals. *Processor* is the traced process's own time, all of its threads. The last column is the
+share of a core that `top` itself takes. Made by `benchmarks/top_cost.py`.
 
 {datetime.now(tz=UTC):%Y-%m-%d}, torch {torch.__version__}, Python {platform.python_version()}, {platform.machine()}, one thread{where}.
-{len(os.sched_getaffinity(0))} cores, and {os.getloadavg()[1]:.1f} processes that wanted them: wall times tell what the others did, too.
+{len(os.sched_getaffinity(0))} cores, and {os.getloadavg()[1]:.1f} processes that used them: wall times depend on these, too.
 
-| model | step | processor | rows/s | watched, processor | nobody, processor | watched, wall | nobody, wall | of a core for top |
+| model | step | processor | rows/s | watched, processor | unwatched, processor | watched, wall | unwatched, wall | of a core for top |
 |---|---|---|---|---|---|---|---|---|
 {chr(10).join(lines)}
 """

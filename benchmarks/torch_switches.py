@@ -83,11 +83,11 @@ def main() -> None:
         lines.append(f"| {what} | {measured(off, rounds, seconds)} |")
         print(lines[-1], flush=True)
     text = [
-        "# What the ways into torch gain",
+        "# What undocumented parts of torch save",
         "",
-        "Three things make recording torch cheaper, for which torch has no interface; each can be switched off",
+        "Three things make recording torch cheaper, but torch has no public interface for them. Each can be switched off",
         "([limits](../docs/limits.md)). A training step (transformer, d=32, AdamW) takes this much more processor time while it",
-        f"is recorded: the median of {rounds} rounds of {seconds:g} s, and where it lies in 95 of 100 such runs.",
+        f"is recorded: the median of {rounds} rounds of {seconds:g} s, with its 95% interval.",
         "",
         (
             f"{datetime.now(tz=UTC):%Y-%m-%d}, torch {torch.__version__}, Python {platform.python_version()}, "

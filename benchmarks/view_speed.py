@@ -32,7 +32,7 @@ LIMITS = {100_000: 2.0, 1_000_000: 5.0}
 CHART = "echarts.getInstanceByDom(document.getElementById('chart'))"
 # From the key to what it brings, as drawn.
 ACTIONS = {
-    "another moment": "ArrowLeft",
+    "another point in time": "ArrowLeft",
     "another stack": "s",
     "a finding": "j",
     "zoom": "+",
@@ -123,12 +123,12 @@ def write(rows: list, load: float, version: str) -> None:
     lines = [
         "# What the page costs",
         "",
-        "`tenure view TRACE -o PAGE` of a real training run that leaks, its events again and again; then the page is opened",
-        "from its file by a headless Chromium without a GPU, 1920 x 1080, until it is drawn and answers. Between two openings",
-        "the same browser opens a page with the same library and no data (bare). Made by `python benchmarks/view_speed.py`.",
+        "`tenure view TRACE -o PAGE` of a real training run that leaks, with its events repeated. Then a headless Chromium",
+        "without a GPU, 1920 x 1080, opens the page from its file, until it is drawn and responds. Between two openings, the",
+        "same browser opens a page with the same library and no data (bare). Made by `python benchmarks/view_speed.py`.",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, Chromium {version}, {platform.machine()}, two cores. Others kept {load:.1f} processors",
-        "busy when it began: where that is near zero, the seconds are the page's own; else it had to share them.",
+        f"{datetime.now(UTC):%Y-%m-%d}, Python {platform.python_version()}, Chromium {version}, {platform.machine()}, two cores. Other programs kept",
+        f"{load:.1f} processors busy at the start. If that is not near zero, the page had to share them.",
         "",
         "| buffers | made: seconds | processor | memory, MiB | page, MB | opened: median s | best | worst | processor of its main thread, s | bare page, s | limit |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
@@ -142,7 +142,7 @@ def write(rows: list, load: float, version: str) -> None:
         )
     lines += [
         "",
-        "From a key to the next frame, median ms:",
+        "Time from a key press to the next frame, median ms:",
         "",
         "| buffers | " + " | ".join(ACTIONS) + " |",
         "|---" * (len(ACTIONS) + 1) + "|",

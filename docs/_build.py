@@ -1,7 +1,7 @@
-"""The pages that are made, not written: faults, commands, benchmarks, examples, and the files beside the README.
+"""The generated pages: rules, commands, the Python API, benchmarks, examples, and the files next to the README.
 
-A hook of MkDocs. Links in docs/*.md are as they work in the repository; here those that leave docs/ are led to the page
-of the file they name, and what names nothing is a warning, which fails the build.
+A hook of MkDocs. Links in docs/*.md work in the repository. Here a link that leaves docs/ becomes a link to the page of
+that file. A link to nothing is a warning, which fails the build.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import _api
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
@@ -28,10 +29,10 @@ ROOT = Path(__file__).parent.parent
 # A page that is called README would be the folder's index.
 BESIDE = {name: name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")} | {"README.md": "overview.md"}
 GROUPS = {
-    "TN1": "Symbols that outlive their trace",
-    "TN2": "Used after the end",
-    "TN3": "Kept too long",
-    "TN4": "Shared",
+    "TN1": "Symbolic values outside their trace",
+    "TN2": "Used after release",
+    "TN3": "Kept in memory too long",
+    "TN4": "Shared names and memory",
     "TN5": "Advice",
 }
 WAYS = {
@@ -40,7 +41,7 @@ WAYS = {
     "in_exception": "explain",
     "in_trace": "report",
 }
-# Where a verb is told of at length.
+# The page that describes a command in detail.
 MORE = {
     "check": "check.md",
     "explain": "errors.md",
@@ -50,7 +51,7 @@ MORE = {
     "run": "tutorials/torch.md#a-whole-run",
     "server": "check.md#in-editors-and-hooks",
     "sql": "trace-format.md#reading-it",
-    "store": "sharing-files.md#looking-after-one",
+    "store": "sharing-files.md#maintaining-a-store",
     "top": "top.md",
     "view": "view.md",
 }
@@ -69,17 +70,18 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         for group, words in GROUPS.items()
     ]
     verbs = [{f"tenure {verb}": f"commands/{verb}.md"} for verb in cli.VERBS]
-    under: dict[str, list[Any]] = {"faults/index.md": groups, "commands/index.md": verbs}
+    parts = [{title: f"api/{group}.md"} for group, (title, _) in _api.GROUPS.items()]
+    under: dict[str, list[Any]] = {"faults/index.md": groups, "commands/index.md": verbs, "api.md": parts}
     for entry in config.nav or []:
         for name, page in entry.items():
             if isinstance(page, str) and page in under:
-                entry[name] = [{"All of them": page}, *under[page]]
+                entry[name] = [{"Overview": page}, *under[page]]
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add them."""
-    for name, text in (*_faults(), *_commands(), *_benchmarks(), *_examples(), *_beside()):
+    for name, text in (*_api.pages(), *_faults(), *_commands(), *_benchmarks(), *_examples(), *_beside()):
         files.append(File.generated(config, name, content=text))
     return files
 
@@ -87,6 +89,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Lead links that leave docs/ to pages, and codes of faults to theirs."""
     here = page.file.src_uri
+    markdown = _api.linked(markdown) if here == _api.INDEX.name else markdown
     folder = posixpath.dirname(here)
     # In the repository the written pages lie in docs/; the made ones lie where their files do.
     beside = folder if page.file.generated_by is not None else posixpath.join("docs", folder)
@@ -120,9 +123,9 @@ def _fault_page(code: str) -> str:
 
 
 def _faults() -> Iterator[tuple[str, str]]:
-    lines = ["# Faults\n\nEvery lifetime fault that tenure knows. `tenure explain TN301` prints the same pages.\n"]
+    lines = ["# Rules\n\nThe rules for lifetime mistakes. `tenure explain TN301` prints the same pages.\n"]
     for group, words in GROUPS.items():
-        lines.append(f"\n## {group}: {words}\n\n| code | what it is | found by |\n|---|---|---|")
+        lines.append(f"\n## {group}: {words}\n\n| code | problem | found by |\n|---|---|---|")
         for module in MODULES:
             fault = module.FAULT
             if fault.code.startswith(group):
@@ -130,7 +133,7 @@ def _faults() -> Iterator[tuple[str, str]]:
     yield "faults/index.md", "\n".join(lines)
     for module in MODULES:
         fault = module.FAULT
-        found = f"Found by: {_ways(module)}." if _ways(module) else "Nothing in tenure finds it by itself yet."
+        found = f"Found by: {_ways(module)}." if _ways(module) else "No command reports this rule yet."
         yield _fault_page(fault.code), f"# {fault.code} {fault.name}\n\n{_as_markdown(fault.page)}\n\n{found}\n"
 
 
@@ -142,14 +145,14 @@ def _ways(module: ModuleType) -> str:
 
 
 def _as_markdown(page: str) -> str:
-    """A docstring as Markdown: what is indented is Python, the first words of a part stand out."""
+    """A docstring as Markdown: what is indented is Python, the rest is plain text with headings and `code`."""
     parts = []
     for part in re.split(r"\n\n(?=\S)", page.strip()):
         text, _, code = part.partition("\n\n    ")
         if part.startswith("    "):
             text, code = "", part[4:]
         if text:
-            parts.append(re.sub(r"^([A-Z][\w ]{2,20}):(?=\s|$)", r"**\1:**", _escaped(text)))
+            parts.append(_escaped(text))
         if code:
             parts.append(f"```python\n{textwrap.dedent('    ' + code).strip()}\n```")
     return "\n\n".join(parts)
@@ -163,7 +166,7 @@ def _escaped(text: str) -> str:
 
 
 def _commands() -> Iterator[tuple[str, str]]:
-    rows = ["# Commands\n\nEach says the same by `tenure VERB --help`.\n\n| command | does |\n|---|---|"]
+    rows = ["# Commands\n\n`tenure COMMAND --help` prints the same text.\n\n| command | what it does |\n|---|---|"]
     for verb in cli.VERBS:
         told = _help(verb)
         summary = told.split("\n\n")[1].replace("\n", " ")
@@ -182,7 +185,7 @@ def _help(verb: str) -> str:
 
 def _benchmarks() -> Iterator[tuple[str, str]]:
     rows = [
-        "# What it costs\n\nMeasured by the scripts in `benchmarks/`, each beside the table that it wrote; `make foreign` writes its own.\n"
+        "# What it costs\n\nScripts in `benchmarks/` measured these tables. `make foreign`, `make faults` and `make sanitize` write their own.\n"
     ]
     for path in sorted((ROOT / "benchmarks").glob("*.md")):
         text = path.read_text()

@@ -1,24 +1,24 @@
-"""A training loop with two faults: run it with `tenure run`, or look at it with `tenure check`."""
+"""A training loop with a leak and a high peak: run it with `tenure run`, or check it with `tenure check`."""
 
 import torch
 from torch import nn
 
 
 class Meter:
-    """A running mean, as every project has one."""
+    """A running mean, as in many projects."""
 
     def __init__(self):
-        self.values = []
+        self.log = []
 
     def add(self, value):
-        self.values.append(value)
+        self.log.append(value)
 
     def mean(self):
-        return sum(float(value) for value in self.values) / len(self.values)
+        return sum(value.item() for value in self.log) / len(self.log)
 
 
 def evaluate(model, batches):
-    """Scores all pairs of a batch; `hidden` is needed for a moment, and kept to the end."""
+    """Compare all pairs of a batch. `hidden` is used once, but stays allocated until the next batch."""
     total = 0.0
     with torch.no_grad():
         for batch in batches:
@@ -36,7 +36,7 @@ def main():
     meter = Meter()
     for _ in range(60):
         x = torch.randn(64, 256)
-        loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+        loss = (model(x) - x.sum(1, True)).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

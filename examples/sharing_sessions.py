@@ -1,6 +1,6 @@
-"""How do I run something outside of the session's block? Sessions as they should have been written.
+"""How to run something after a session's block: sessions written correctly.
 
-Each function answers one snippet of the texts about sessions, with a TensorFlow graph and without one.
+Each function corrects one snippet from texts about sessions, with a TensorFlow graph and without one.
 
     python examples/sharing_sessions.py
 """
@@ -19,12 +19,12 @@ import tenure
 
 
 def numbers():
-    """A function that makes a tensor: in whatever graph is being built, or at once."""
+    """Create a tensor: in the graph that is being built, or immediately."""
     return tf.constant([1, 2, 3])
 
 
 def returned_from_a_function_graph():
-    """A tensor that a function returned is run by a session of the graph that it was built in, whenever that is."""
+    """A session runs a tensor that a function returned, if the tensor belongs to the session's graph."""
     graph = tf.Graph()
     with graph.as_default():
         y = numbers()
@@ -33,18 +33,18 @@ def returned_from_a_function_graph():
 
 
 def returned_from_a_function_eager():
-    """Without a graph there is nothing to run: the tensor has its value. A session says so, instead of "graph is empty"."""
+    """Without a graph, the tensor already has its value. The session reports that, instead of "graph is empty"."""
     y = numbers()
     with tenure.Session() as session:
         try:
             session.run(y)
-        except tenure.Unsupported as refused:
-            return y.numpy().tolist(), refused.finding.code
+        except tenure.Unsupported as error:
+            return y.numpy().tolist(), error.finding.code
     raise AssertionError
 
 
 def many_from_a_loop_graph():
-    """Tensors from a loop, run one after the other, by workers, in one session."""
+    """Several workers run the tensors of a loop in one session."""
     graph = tf.Graph()
     with graph.as_default():
         rows = [tf.constant([i, i + 1, i + 2]) for i in range(3)]
@@ -53,7 +53,7 @@ def many_from_a_loop_graph():
 
 
 def variables_have_values_graph():
-    """Each session begins with the variables' first values: no initializer to forget."""
+    """Each session initialises the variables: you cannot forget the initializer."""
     graph = tf.Graph()
     with graph.as_default():
         total = tf.Variable(10)
@@ -67,7 +67,7 @@ def variables_have_values_graph():
 
 
 def an_error_in_the_block():
-    """No `finally`: whatever happens inside, the session is closed, and says why to those who come later."""
+    """You need no `finally`: the session is closed in any case, and reports why."""
     try:
         with tenure.Session(name="step") as session:
             session.run(lambda: 1 / 0)
@@ -77,7 +77,7 @@ def an_error_in_the_block():
 
 
 def after_its_end():
-    """To run something later is an error that names every place that matters."""
+    """Running something in a closed session raises an error that shows where the session was opened and closed."""
     with tenure.Session(name="evaluation") as session:
         session.run(numbers)
 
@@ -92,7 +92,7 @@ def after_its_end():
 
 
 def outside_of_the_block():
-    """What really must go on past the block takes a lease: the session ends with the last one."""
+    """Code that must continue after the block takes a lease: the session closes when the last lease is released."""
     results = []
 
     def helper(lease):
@@ -101,7 +101,7 @@ def outside_of_the_block():
 
     with tenure.Session() as session:
         thread = threading.Thread(target=helper, args=(session.lease(),))
-    # The block is over, and the session is not.
+    # The block has exited, but the session is still open.
     assert not session.close().ended
     thread.start()
     thread.join()
@@ -110,7 +110,7 @@ def outside_of_the_block():
 
 
 def asynchronous():
-    """The same for tasks: nothing blocks the event loop, and more than the queue takes waits its turn."""
+    """The same for asyncio tasks: nothing blocks the event loop, and runs wait while the queue is full."""
 
     async def main():
         async with tenure.Session(workers=2, queue=4) as session:
@@ -120,7 +120,7 @@ def asynchronous():
 
 
 def what_remains():
-    """What was born in a session and was nobody's result ends with it; the report says what remains, and who holds it."""
+    """A session releases the tensors of its runs that are not results. The report shows what remains and why."""
     cache = []
 
     def predict():

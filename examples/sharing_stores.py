@@ -1,6 +1,6 @@
 """One tensor in several functions, threads, frameworks and processes, without globals.
 
-Run it with `python examples/sharing_stores.py [eager|graph]`; the word says how TensorFlow runs.
+Run it with `python examples/sharing_stores.py [eager|graph]`; the argument sets how TensorFlow runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tenure
 
 
 def a_tensor_from_another_function(store):
-    """Instead of a global that one function sets and another reads: a name, whoever asks for it."""
+    """One function puts a tensor under a name, and another reads it: no global is needed."""
     import tensorflow as tf
 
     def create_tensor():
@@ -32,7 +32,7 @@ def a_tensor_from_another_function(store):
 
 
 def a_tensor_from_another_function_in_a_graph(store):
-    """A graph's tensors have no values before they are run: what a session gives is stored, and fed again."""
+    """Store the result of a session's run, and feed it to a later run: a graph's tensors have no values before they are run."""
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -51,7 +51,7 @@ def a_tensor_from_another_function_in_a_graph(store):
 
 
 def a_tensor_that_outlives_its_scope(store):
-    """What is stored is no scope's any more; the rest ends with the scope."""
+    """The scope releases its tensors, except the one that is stored."""
     import torch
 
     with tenure.scope("step") as step:
@@ -61,7 +61,7 @@ def a_tensor_that_outlives_its_scope(store):
 
 
 def one_tensor_in_two_frameworks(store):
-    """The same bytes, read by JAX: no copy, and if there had to be one, a warning would say why."""
+    """JAX reads the same bytes without a copy. If a copy were necessary, a warning would give the reason."""
     import torch
 
     store["features"] = torch.arange(16.0)
@@ -70,7 +70,7 @@ def one_tensor_in_two_frameworks(store):
 
 
 def writers_that_do_not_overwrite_each_other(store):
-    """Read, change, and put only if nobody was quicker: no count is lost, without a lock."""
+    """Put a value only if the version has not changed: no update is lost, without a lock."""
     import numpy as np
 
     store["count"] = np.zeros(1)
@@ -83,7 +83,7 @@ def writers_that_do_not_overwrite_each_other(store):
                     store.put("count", now.value + 1, expect=now.version)
                     break
                 except tenure.StoreError:
-                    continue  # somebody was quicker: read again
+                    continue  # another thread was faster: read again
 
     threads = [threading.Thread(target=add) for _ in range(4)]
     for thread in threads:
@@ -94,7 +94,7 @@ def writers_that_do_not_overwrite_each_other(store):
 
 
 def what_remains(store):
-    """Deleting a name says who still has the tensor; he can go on with it."""
+    """Deleting a name reports what still references the tensor, which stays valid."""
     import torch
 
     weights = store["w"] = torch.ones(1024, 1024)

@@ -1,6 +1,6 @@
-"""How do I reach a tensor that was made in another function? Shared tensors as they should have been written.
+"""How to use a tensor that another function created: shared tensors written correctly.
 
-Each function answers one snippet of the texts about sharing, in eager mode and in a graph, and for other frameworks.
+Each function corrects one snippet from texts about sharing, in eager mode and in a graph, and for other frameworks.
 
     python examples/sharing_variables.py
 """
@@ -17,7 +17,7 @@ import tenure
 
 
 def returned():
-    """The simplest way needs nothing: return it. A scope around the rest lets it out, and ends what it leaves behind."""
+    """The simplest way is to return it. A scope around the function keeps the result, and releases the rest."""
 
     @tenure.scope
     def make():
@@ -28,7 +28,7 @@ def returned():
 
 
 def instead_of_a_global():
-    """What many functions need is put into a store under a name: no `global`, no race, and who put it is known."""
+    """Put what many functions need into a store: no `global`, no race, and the store records who put it."""
     store = tenure.Store("memory:")
 
     def create():
@@ -42,19 +42,19 @@ def instead_of_a_global():
 
 
 def build(framework=None):
-    """Makes a variable by its name."""
+    """Create a variable with a name."""
     with tenure.variable_scope("shared_scope"):
         return tenure.variable("my_variable", (2, 2), "zeros", framework=framework)
 
 
 def use():
-    """Finds it, in another function, by the same name."""
+    """Get it in another function, by the same name."""
     with tenure.variable_scope("shared_scope", reuse=True):
         return tenure.variable("my_variable")
 
 
 def one_variable_eager():
-    """Two functions that ask for one name hold one object, and that holds in eager mode too."""
+    """Two functions that ask for the same name get the same object, in eager mode too."""
     with tenure.variable_scope("eager"):
         first, second = build("tensorflow"), use()
         first.assign_add(tf.ones((2, 2)))
@@ -62,7 +62,7 @@ def one_variable_eager():
 
 
 def one_variable_graph():
-    """The same two functions in a graph: its variables are the graph's own, their values each session's."""
+    """The same two functions in a graph: the variables belong to the graph, and their values to each session."""
     graph = tf.Graph()
     with graph.as_default():
         first, second = build(), use()
@@ -73,7 +73,7 @@ def one_variable_graph():
 
 
 def a_tower_built_twice():
-    """reuse="auto" makes what is not there: the same code can run twice."""
+    """reuse="auto" creates the variable if it does not exist: the same code can run twice."""
 
     def tower(x):
         with tenure.variable_scope("tower", reuse="auto"):
@@ -83,7 +83,7 @@ def a_tower_built_twice():
 
 
 def made_twice_by_mistake():
-    """Without it, the second one is told where the first was made and what to write."""
+    """Without it, the second call fails; the error shows where the first variable was created, and what to write."""
     with tenure.variable_scope("twice"):
         build("tensorflow")
         try:
@@ -94,7 +94,7 @@ def made_twice_by_mistake():
 
 
 def never_made():
-    """And who reuses what there is not is told the nearest name."""
+    """Reusing a name that does not exist raises an error that shows the nearest name."""
     with tenure.variable_scope("never"):
         build("tensorflow")
     with tenure.variable_scope("never", reuse=True):
@@ -106,7 +106,7 @@ def never_made():
 
 
 def between_processes(folder):
-    """The same with a store of files: another process that names it gets an equal value."""
+    """The same with a store in files: another process that uses the name gets an equal value."""
     with tenure.variable_scope("model", reuse="auto", store=f"file:{folder}"):
         return tenure.variable("step", init=41, framework="tensorflow").numpy() + 1
 

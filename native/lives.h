@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace tenure {
 
@@ -23,8 +24,7 @@ struct Buffer {
     uint32_t shape = 0;
     int32_t step = 0, last_step = 0;
     uint16_t op = 0, last_op = 0;
-    uint16_t scope = 0;
-    uint16_t thread = 0;
+    uint32_t scope = 0, thread = 0;
     uint8_t device = 0;
     uint8_t kind = 0;
     bool shared() const { return foreign || kind; }
@@ -93,7 +93,7 @@ class Lives {
     Rows rows;
     uint64_t births = 0, uses = 0, ends = 0;
 
-    void take(const Event &event, int64_t time, uint16_t thread) {
+    void take(const Event &event, int64_t time, uint32_t thread) {
         switch (event.type) {
             case kAlloc:
             case kBlock: return birth(event, time, thread, false);
@@ -115,13 +115,14 @@ class Lives {
                 if (event.flags != kSilent) {
                     row(kStepDone, time, Buffer{});
                     rows.device.back() = 0;
-                    rows.thread.back() = thread + 1;
+                    rows.thread.back() = static_cast<int32_t>(thread + 1);
                 }
                 step_ = static_cast<int32_t>(event.value);
                 return;
+            case kGraph: graphs_.insert(event.stack); return;
             case kScope:
                 if (scopes_.size() <= thread) scopes_.resize(thread + 1u);
-                scopes_[thread] = static_cast<uint16_t>(event.value);
+                scopes_[thread] = static_cast<uint32_t>(event.value);
                 return;
         }
     }
@@ -180,6 +181,9 @@ class Lives {
         return where;
     }
 
+    // The stacks whose operations added nodes to an autograd graph.
+    std::vector<int64_t> graphs() const { return {graphs_.begin(), graphs_.end()}; }
+
     int64_t alive(int device) {
         int64_t sum = 0;
         table_.each([&](Buffer &buffer) { sum += buffer.device == device ? buffer.bytes : 0; });
@@ -190,12 +194,13 @@ class Lives {
         table_.clear();
         touched_.clear();
         scopes_.clear();
+        graphs_.clear();
         step_ = 0;
         rows = Rows{};
     }
 
   private:
-    void birth(const Event &event, int64_t time, uint16_t thread, bool foreign) {
+    void birth(const Event &event, int64_t time, uint32_t thread, bool foreign) {
         if (Buffer *old = table_.find(event.where)) {  // its end is still on the way from another thread
             write_end(*old, time, 0, 0, thread);
             table_.remove(old);
@@ -232,7 +237,7 @@ class Lives {
         touch(*buffer);
     }
 
-    void end(const Event &event, int64_t time, uint16_t thread) {
+    void end(const Event &event, int64_t time, uint32_t thread) {
         Buffer *buffer = table_.find(event.where);
         if (!buffer || buffer->born > time || ((event.flags & kFoundOut) && !buffer->foreign)) return;
         ends++;
@@ -257,19 +262,19 @@ class Lives {
         rows.op.back() = buffer.op;
         rows.stack.back() = static_cast<int32_t>(buffer.stack);
         tell_shape(buffer);
-        rows.thread.back() = buffer.thread + 1;
-        rows.scope.back() = buffer.scope;
+        rows.thread.back() = static_cast<int32_t>(buffer.thread + 1);
+        rows.scope.back() = static_cast<int32_t>(buffer.scope);
         rows.step.back() = buffer.step;
         rows.uses.back() = 0;
         rows.last_use.back() = rows.last_op.back() = rows.last_stack.back() = 0;
     }
 
-    void write_end(Buffer &buffer, int64_t time, uint32_t stack, int32_t cause, uint16_t thread) {
+    void write_end(Buffer &buffer, int64_t time, uint32_t stack, int32_t cause, uint32_t thread) {
         if (!buffer.written) write_birth(buffer);
         row(kEnd, time, buffer);
         rows.stack.back() = static_cast<int32_t>(stack);
         rows.cause.back() = cause + 1;
-        rows.thread.back() = thread + 1;
+        rows.thread.back() = static_cast<int32_t>(thread + 1);
         tell_shape(buffer);
     }
 
@@ -297,7 +302,8 @@ class Lives {
 
     Table table_;
     std::vector<uint64_t> touched_;
-    std::vector<uint16_t> scopes_;
+    std::vector<uint32_t> scopes_;
+    std::unordered_set<uint32_t> graphs_;
     uint32_t last_ = 0;
     int32_t step_ = 0;
 };

@@ -13,7 +13,7 @@
 
 namespace tenure {
 
-enum Type : uint8_t { kAlloc, kFree, kUse, kShape, kForeign, kKind, kStep, kScope, kBlock, kSize };  // kBlock: its size follows by kSize
+enum Type : uint8_t { kAlloc, kFree, kUse, kShape, kForeign, kKind, kStep, kScope, kBlock, kSize, kGraph };  // kBlock: its size follows by kSize
 
 struct Event {
     uint64_t time;   // ticks

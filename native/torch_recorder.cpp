@@ -83,6 +83,9 @@ struct Self {
     struct { const std::type_info *type; uint16_t number; } nodes_by_type[256] = {};
     struct { uint64_t hash; uint32_t number; } shapes[512] = {};
     c10::StorageImpl *strangers[1024] = {};
+    uint32_t graphs[256] = {};  // stacks that were recorded as creating autograd nodes
+
+    uint64_t sequence = 0;  // autograd's number for the next node of this thread, when the operation began
 
     uint16_t name(const char *text) {
         auto &memo = names[reinterpret_cast<uintptr_t>(text) >> 4 & 255];
@@ -268,6 +271,12 @@ inline void taken(Self *self, uint64_t time, const at::Tensor &tensor) {
     if (!self->node && step_before.load(std::memory_order_relaxed)) look_at_graph(tensor);
 }
 
+// The operation added a node to an autograd graph: one event for each stack, or a few.
+inline void note_graph(Self *self) {
+    uint32_t &known = self->graphs[self->stack & 255];
+    if (self->stack && known != self->stack) known = self->stack, tell(self, ticks(), kGraph, nullptr, 0, self->stack, 0, 0);
+}
+
 #include "torch_nodes.h"
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
@@ -278,6 +287,7 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction &fn) {
         if (is_node(self, name)) return nullptr;  // `on_end` knows it by the depth
         self->op = self->node ? self->node : self->name(name);
         self->stack = stack_here(self, true);
+        self->sequence = at::sequence_number::peek();
         uint64_t time = ticks();
         bool reads = std::strcmp(name, "detach") != 0;
         for (const auto &input : fn.inputs())
@@ -294,6 +304,7 @@ void on_end(const at::RecordFunction &, at::ObserverContext *) {
     if (self->whole.on) end_whole();  // nothing is told inside: this is around it, and it failed
     if (self->depth) {
         if (--self->depth == 0) {
+            if (at::sequence_number::peek() != self->sequence && !self->node) note_graph(self);
             self->op = 0;
             if (self->deaf) self->deaf = false, listen_again(self);
         }
@@ -322,11 +333,11 @@ void drain(bool up_to_now, bool last) {
     if (!up_to_now && scale > 0) until -= static_cast<uint64_t>(1e6 / scale);
     struct Read {
         Event event;
-        uint16_t thread;
+        uint32_t thread;
     };
     auto take = [&](const Event &event, uint32_t thread) {
         int64_t time = earlier.time + static_cast<int64_t>(double(int64_t(event.time - earlier.tick)) * scale);
-        lives.take(event, time, static_cast<uint16_t>(thread));
+        lives.take(event, time, thread);
     };
     static std::vector<Read> &found = *new std::vector<Read>;
     found.clear();
@@ -340,7 +351,7 @@ void drain(bool up_to_now, bool last) {
             // Of a thread that has ended nothing more can come.
             queue.read(done ? now.tick : until, [&](const Event &event) {
                 if (direct) take(event, queue.number);
-                else found.push_back({event, static_cast<uint16_t>(queue.number)});
+                else found.push_back({event, queue.number});
             });
             if (done) {
                 delete selves[i];

@@ -210,6 +210,19 @@ PyObject *py_crowds(PyObject *, PyObject *) {
     return Py_BuildValue("(NNNNN)", column(columns[0]), column(columns[1]), column(columns[2]), column(columns[3]), column(columns[4]));
 }
 
+// graphs(): the stacks whose operations added nodes to an autograd graph.
+PyObject *py_graphs(PyObject *, PyObject *) {
+    std::vector<int64_t> found;
+    Py_BEGIN_ALLOW_THREADS
+    drain(true, false);
+    {
+        std::lock_guard<std::mutex> lock(reading);
+        found = lives.graphs();
+    }
+    Py_END_ALLOW_THREADS
+    return column(found);
+}
+
 // members(stacks): the addresses of those that were born at one of these stacks, the oldest first.
 PyObject *py_members(PyObject *, PyObject *list) {
     if (!PyList_Check(list)) return PyErr_Format(PyExc_TypeError, "a list is needed");
@@ -275,6 +288,7 @@ PyMethodDef methods[] = {
     {"on_failure", py_on_failure, METH_O, "on_failure(function): called with the bytes of an allocation that fails"},
     {"crowds", py_crowds, METH_NOARGS, "crowds(): the living in sums, by the stack they were born at"},
     {"members", py_members, METH_O, "members(stacks): the addresses of those born there"},
+    {"graphs", py_graphs, METH_NOARGS, "graphs(): the stacks whose operations added nodes to an autograd graph"},
     {"unseen", py_unseen, METH_NOARGS, "unseen(): the kinds of devices whose memory is not recorded"},
     {"crossed", py_crossed, METH_NOARGS, "crossed(): in how many steps a graph of an earlier step was used"},
     {"forked", py_forked, METH_NOARGS, "forked(): forget the parent's"},

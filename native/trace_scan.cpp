@@ -66,7 +66,7 @@ class Scan {
         int64_t high = -1;
         for (size_t row = 0; row < batch.rows && !wrong; row++) {
             int64_t time = batch.time.has(row) ? batch.time.values[row] : 0;
-            if (time < 0 || time > kLatest) return wrong = "a time that cannot be", high;
+            if (time < 0 || time > kLatest) return wrong = "an impossible time", high;
             high = std::max(high, time);
             first = std::min(first, time);
             int event = word(batch.event, batch.events, row);
@@ -116,7 +116,7 @@ class Scan {
     int word(const Column<int32_t> &column, const Map &map, size_t row) {
         if (!column.has(row)) return -1;
         auto number = static_cast<uint32_t>(column.values[row]);
-        if (number >= map.length) return wrong = "a word that is not there", -1;
+        if (number >= map.length) return wrong = "a string that is not in the string table", -1;
         return map.numbers[number];
     }
 
@@ -125,7 +125,7 @@ class Scan {
         if (one.find(buffer)) one.remove(buffer);
         Life &life = one.add(buffer);
         life.bytes = batch.bytes.has(row) ? batch.bytes.values[row] : 0;
-        if (life.bytes < 0 || life.bytes > kLargest) wrong = "a number of bytes that cannot be", life.bytes = 0;
+        if (life.bytes < 0 || life.bytes > kLargest) wrong = "an impossible number of bytes", life.bytes = 0;
         life.born = time;
         life.batch = life.last_batch = batch.number;
         life.site = word(batch.site, batch.sites, row);

@@ -256,7 +256,7 @@ PyObject *py_lay(PyObject *, PyObject *args) {
     if (!PyArg_ParseTuple(args, "w*ny*y*y*y*", &sums, &width, &rows, &from, &to, &amounts)) return nullptr;
     bool right = lay(span<int64_t>(sums), width, span<const int32_t>(rows), span<const int32_t>(from), span<const int32_t>(to), span<const int64_t>(amounts));
     for (Py_buffer *one : {&sums, &rows, &from, &to, &amounts}) PyBuffer_Release(one);
-    if (!right) return PyErr_Format(PyExc_ValueError, "rows or places that are not there");
+    if (!right) return PyErr_Format(PyExc_ValueError, "rows or places that do not exist");
     Py_RETURN_NONE;
 }
 

@@ -18,6 +18,10 @@ import pytest
 
 FRAMEWORKS = ("torch", "jax", "tensorflow", "numpy")
 
+# Workers of pytest-xdist have the size of a terminal that is not there. Texts are compared at the width without a terminal.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 
 def named() -> tuple[str, ...]:
     """The frameworks that TENURE_TEST_FRAMEWORKS asks for; without it, all: none is left out unnoticed."""

@@ -34,7 +34,7 @@ def open_place():
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     """A home in a folder, and another one for what is temporary; both empty."""
-    for name in ("TENURE_CACHE_DIR", "TENURE_CACHE", "XDG_CACHE_HOME"):
+    for name in ("TENURE_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, place in (("HOME", "shared/home"), ("TMPDIR", "temporary")):
         (tmp_path / place).mkdir(parents=True)
@@ -171,7 +171,7 @@ def test_without_a_home_one_folder_serves_all_runs(open_place, how):
 # ------------------------------------------------------------------------------------------------ its name
 
 
-@pytest.mark.parametrize("name", ["TENURE_CACHE_DIR", "TENURE_CACHE", "XDG_CACHE_HOME"])
+@pytest.mark.parametrize("name", ["TENURE_CACHE_DIR", "XDG_CACHE_HOME"])
 def test_a_variable_names_it(home, tmp_path, monkeypatch, name):
     monkeypatch.setenv(name, str(tmp_path / "named/deep"))
     assert cache.folder("check") == tmp_path / "named/deep/tenure/check"
@@ -187,3 +187,27 @@ def test_the_doctor_says_where_it_is_and_why_not_elsewhere(home):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert f"cache         {second_choice()}\n" in done.stdout
     assert f"{home}/.cache/tenure/native is not used: {home.parent} can be written by other users\n" in done.stdout
+
+
+def test_a_compilation_that_failed_is_not_repeated_in_every_process(home, tmp_path):
+    calls, broken = tmp_path / "calls", tmp_path / "broken-cc"
+    broken.write_text(f"#!/bin/sh\necho called >> {calls}\necho 'error: this compiler is broken' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    first, second = (loaded(HOME=str(home), CC=str(broken)) for _ in range(2))
+    assert first == [None, "the compiler failed: error: this compiler is broken"]
+    assert second[0] is None
+    assert second[1].startswith("the compiler failed: error: this compiler is broken (remove ")
+    assert calls.read_text().count("called") == 1
+    assert loaded(HOME=str(home))[0] is not None, "another compiler is tried at once"
+
+
+def test_what_killed_compilations_left_is_removed(home):
+    assert loaded(HOME=str(home), CC="false")[0] is None
+    native = home / ".cache" / "tenure" / "native"
+    old, new = native / "building-old", native / "building-new"
+    for folder in (old, new):
+        folder.mkdir(mode=0o700)
+    os.utime(old, (0, 0))
+    assert loaded(HOME=str(home))[0] is not None
+    assert not old.exists()
+    assert new.exists()

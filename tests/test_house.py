@@ -1,6 +1,7 @@
 """The house rules: what importing costs, what is public, who may import whom, how large a file may get."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +41,13 @@ LAYERS = {
     "references": {"frames", "heap", "native"},
     "frameworks": {"model", "errors", "native", "sites", "frames", "heap", "references", "stacks"},
     "findings": {"model"},
-    "faults": {"model", "findings", "sites"},  # rules get what they look at as arguments; its types they may name
+    "check": {"findings"},
+    "faults": {
+        "model",
+        "findings",
+        "sites",
+        "check",
+    },  # rules get what they look at as arguments; its types they may name
     "analysis": {
         "untrusted",
         "model",
@@ -55,7 +62,7 @@ LAYERS = {
         "lifetime",
         "trace",
     },  # but holders/, which lifetime uses, looks at none of these two
-    "lifetime": {"model", "errors", "native", "sites", "heap", "frameworks", "analysis"},
+    "lifetime": {"model", "errors", "console", "native", "sites", "frames", "heap", "frameworks", "analysis"},
     "trace": {
         "background",
         "cache",
@@ -86,7 +93,7 @@ LAYERS = {
         "analysis",
     },
     "watch": {"model", "errors", "stacks", "frameworks", "analysis", "lifetime", "trace"},
-    "check": {"cache", "model", "errors", "findings", "faults", "untrusted"},
+    "lint": {"cache", "model", "errors", "findings", "faults", "untrusted", "check"},
     "explain": {
         "untrusted",
         "model",
@@ -100,7 +107,7 @@ LAYERS = {
         "trace",
         "views",
     },
-    "traces": {"model", "errors", "findings", "faults", "trace", "analysis", "views"},
+    "traces": {"untrusted", "model", "errors", "findings", "faults", "trace", "analysis", "views"},
     "views": {"untrusted", "outputs", "model", "errors", "findings", "faults", "sites", "trace", "analysis"},
     "integrations": {
         "untrusted",
@@ -136,6 +143,7 @@ LAYERS = {
         "analysis",
         "sharing",
         "check",
+        "lint",
         "explain",
         "views",
         "__main__",
@@ -235,6 +243,89 @@ def test_stages_look_only_upstream(path):
         return
     seen = {name.split(".")[1] for name in imports(path) if name.startswith("tenure.")} - {here}
     assert seen <= LAYERS[here]
+
+
+# The order of check/, from what knows nothing of programs to what puts it together. Each part imports only earlier ones.
+CHECK = (
+    *("syntax", "source_file", "library_calls", "abstract_values", "value_queries"),
+    *("fact", "facts", "kept", "world", "abstract_interpreter"),
+    *("lifetimes", "language", "models", "program"),
+)
+
+
+def modules_of(*packages):
+    """The trees of some packages of tenure, by module name."""
+    found = {}
+    for package in packages:
+        for path in sorted((SOURCE / package).rglob("*.py")):
+            name = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = ast.parse(path.read_text())
+    return found
+
+
+def imported_modules(tree, modules):
+    """Which of `modules` a module imports, wherever the statement is: at the top, in a function, for types only."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names & modules.keys() or {node.module}
+    return found & modules.keys()
+
+
+def cycle(modules):
+    """A cycle of imports, as names; empty if there is none."""
+    graph = {name: imported_modules(tree, modules) - {name} for name, tree in modules.items()}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return error.args[1]
+    return []
+
+
+def lazy(modules):
+    """Imports of tenure's own modules that are not at the top of their file."""
+    return [
+        f"{name}:{node.lineno}"
+        for name, tree in modules.items()
+        for top in tree.body
+        if not isinstance(top, (ast.Import, ast.ImportFrom))
+        for node in ast.walk(top)
+        if (isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tenure"))
+        or (isinstance(node, ast.Import) and any(alias.name.startswith("tenure") for alias in node.names))
+    ]
+
+
+def test_check_has_no_cycle_of_imports():
+    assert cycle(modules_of("check", "faults", "lint")) == []
+
+
+def test_check_has_no_lazy_import():
+    assert lazy(modules_of("check", "lint")) == []
+
+
+def test_the_parts_of_check_are_in_order():
+    modules = modules_of("check")
+    rank = {f"tenure.check.{part}": number for number, part in enumerate(CHECK)}
+    parts = {name: ".".join(name.split(".")[:3]) for name in modules if name != "tenure.check"}
+    wrong = [
+        f"{name} imports {other}"
+        for name in parts
+        for other in imported_modules(modules[name], modules)
+        if rank[parts[other]] > rank[parts[name]]
+    ]
+    assert wrong == []
+
+
+def test_the_tests_of_imports_can_fail():
+    one = ast.parse("def f():\n    from tenure.check import two\n")
+    two = ast.parse("from tenure.check.one import f\n")
+    modules = {"tenure.check.one": one, "tenure.check.two": two}
+    assert set(cycle(modules)) == set(modules)
+    assert lazy(modules) == ["tenure.check.one:2"]
 
 
 @pytest.mark.parametrize("path", [*files(), *ROOT.glob("native/*")], ids=lambda path: path.name)

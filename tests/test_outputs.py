@@ -101,6 +101,30 @@ def test_a_file_that_the_script_made_meanwhile_is_its_own(folder):
     assert "tenure: the findings are not written: cannot write to" in done.stderr
 
 
+@pytest.mark.parametrize("more", [[], ["--quiet"]])
+def test_a_pipe_that_nothing_reads_is_not_waited_for(folder, more):
+    os.mkfifo(folder / "pipe")
+    done = tenure(folder, "run", *more, "--findings", "pipe", "s.py")
+    assert (done.returncode, done.stdout) == (0, "it ran\n")
+    assert "tenure: the findings are not written: cannot write to" in done.stderr
+    assert "pipe: no process reads from it" in done.stderr
+
+
+def test_the_trace_and_the_findings_cannot_be_one(folder):
+    done = tenure(folder, "run", "-o", "new", "--findings", "new", "s.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "tenure: cannot write both the trace and the findings to new; name two places\n"
+
+
+@pytest.mark.parametrize("name", ["data.json", "/dev/null", "dangling"])
+def test_a_trace_needs_a_folder(folder, name):
+    (folder / "dangling").symlink_to("nowhere")
+    done = tenure(folder, "run", "-o", name, "s.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    what = "a link that leads nowhere" if name == "dangling" else "not a folder"
+    assert f"{name}: it is {what}; choose a new or empty folder" in done.stderr
+
+
 @pytest.mark.parametrize("what", ["page", "csv"])
 def test_pages_and_exports_destroy_nothing_unless_told_to(folder, trace, what):
     verb = ("view", str(trace), "--no-open") if what == "page" else ("export", str(trace), "--to", "csv")

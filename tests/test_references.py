@@ -87,6 +87,40 @@ def test_both_count_the_same_references(monkeypatch, count):
         assert made
 
 
+PROGRAM = """
+one, two, three = objects
+also = [one]
+class Body:
+    local = two
+    counted = ask()
+def outer(given):
+    shared = three
+    def inner():
+        counted = ask()  # on a line of its own: only natively is what a call's frame computes with counted too
+        return given, shared, counted
+    again = one
+    return inner()
+found = [ask(), Body.counted, outer(two)[2], [ask() for one in [three]][0]]
+"""
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_both_count_the_same_references_of_frames(monkeypatch, named):
+    """A module's, a class's and a closure's variables are objects of the heap: counted once, not as a frame's too."""
+    answers = []
+    for count in (CORE.frame_references, lambda *asked: in_python(monkeypatch, lambda: frame_counts(*asked))):
+        objects = [[], [], []]
+        scope = {"objects": objects, "ask": lambda count=count, objects=objects: count(objects, named)}
+        exec(PROGRAM, scope)
+        answers.append(scope["found"])
+    assert answers[0] == answers[1]
+    assert any(map(any, answers[0]))
+
+
+def frame_counts(objects, named):
+    return references.from_frames(objects, named=named)
+
+
 def test_classes_are_judged_by_the_same_table():
     assert references._is_opaque(np.nditer)
     for kind in (Named, operator.itemgetter, collections.deque, torch.Tensor, dict, Slotted, type(sys)):

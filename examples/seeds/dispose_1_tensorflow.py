@@ -1,9 +1,9 @@
-"""A TensorFlow tensor is disposed of, and its data read afterwards.
+"""A TensorFlow tensor is disposed, and its data is read afterwards.
 
 Claim: tf.experimental.numpy.dispose() frees the data and leaves the tensor object.
 
-What happens: AttributeError: there is no such function, in tensorflow 2.21 or before. tenure.own() gives a handle that really
-ends.
+What happens: AttributeError: there is no such function, in tensorflow 2.21 or before. tenure.own() returns a handle that can
+be released.
 """
 
 import tensorflow as tf
@@ -26,7 +26,7 @@ def repaired():
         _ = table + 1
     except tenure.TensorReleased:
         return remains.freed_bytes
-    raise AssertionError("an ended tensor was read")
+    raise AssertionError("a released tensor was read")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 Claim: the tensor object ceases to exist and its memory is reclaimed.
 
-What happens: NameError (UnboundLocalError in a function): the name is gone. The tensor goes only if no other name, list or graph
-has it; `del` says nothing about that, tenure.dispose() does.
+What happens: NameError (UnboundLocalError in a function): the name is gone. The tensor is freed only if no other name, list or
+graph references it. `del` does not show that; tenure.dispose() does.
 """
 
 import torch
@@ -23,7 +23,7 @@ def repaired():
     batch = torch.tensor([[5, 6], [7, 8]])
     other = batch.view(-1)
     remains = tenure.dispose(batch)
-    held = remains.held_bytes  # by `other`, which `del batch` would not have told
+    held = remains.held_bytes  # `other` retains it, which `del batch` would not have shown
     return held, other.tolist()
 
 

@@ -1,6 +1,6 @@
-"""One tensor is computed from another, and the second is disposed of.
+"""One tensor is computed from another, and the second is disposed.
 
-Claim: the first stays readable, disposal does not cascade.
+Claim: the first stays readable; disposal does not cascade.
 
 What happens: AttributeError: there is no tf.experimental.numpy.dispose. The claim itself is true, and `repaired` shows it.
 """

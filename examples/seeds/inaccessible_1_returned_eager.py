@@ -2,8 +2,8 @@
 
 Claim: the tensor is deallocated with the function, and reading it raises InaccessibleTensorError.
 
-What happens: it works and gives the numbers. An eager tensor lives as long as something refers to it; what raises
-InaccessibleTensorError is a symbolic tensor that got out of a tf.function, as in `repaired`'s comment.
+What happens: it works and returns the numbers. An eager tensor stays alive as long as something references it. A symbolic
+tensor that escaped from a tf.function raises InaccessibleTensorError, see the comment in `repaired`.
 """
 
 import tensorflow as tf
@@ -21,7 +21,7 @@ def asked():
 
 
 def repaired():
-    # Only under @tf.function would a tensor kept on the side be symbolic; what is returned is not.
+    # Under @tf.function, a tensor that is stored elsewhere would be symbolic; a returned one is not.
     traced = tf.function(make)
     return traced().numpy().tolist()
 

@@ -2,7 +2,7 @@
 
 Claim: the result may be deallocated after the `if`; tf.cond is preferable for this reason.
 
-What happens: it works. A name bound in a branch lives on after it, in Python as in eager TensorFlow.
+What happens: it works. A name that a branch binds still exists after it, in Python and in eager TensorFlow.
 """
 
 import tensorflow as tf
@@ -22,7 +22,7 @@ def asked():
 
 
 def repaired():
-    # tf.cond chooses inside a graph; it does not make anything live longer.
+    # tf.cond chooses inside a graph; it does not keep anything alive longer.
     flag, amount = tf.constant(True), tf.constant(0)
     return int(tf.cond(flag, lambda: amount + 1, lambda: amount))
 

@@ -2,7 +2,7 @@
 
 Claim: the explicit second reference prevents the error.
 
-What happens: it works, with the second name or without: the first name is a reference already.
+What happens: it works with and without the second name: the first name is already a reference.
 """
 
 import tensorflow as tf

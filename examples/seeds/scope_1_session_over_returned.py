@@ -1,8 +1,8 @@
-"""A tensor is made in a function, returned, and run in a session.
+"""A tensor is created in a function, returned, and run in a session.
 
 Claim: it fails because the tensor is out of scope once the function has returned.
 
-What happens: RuntimeError, "The Session graph is empty": the tensor is eager and never was in the session's graph (tensorflow 2.21).
+What happens: RuntimeError, "The Session graph is empty": the tensor is eager and was never in the session's graph (tensorflow 2.21).
 """
 
 import tensorflow as tf

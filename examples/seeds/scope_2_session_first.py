@@ -2,8 +2,8 @@
 
 Claim: now it works reliably, since the session manages the tensor's lifecycle.
 
-What happens: it works, for another reason: the block makes the session's graph the default one, so that the constant is
-built in it and is no eager tensor (tensorflow 2.21). What was built before the block stays eager.
+What happens: it works, for another reason: the block makes the session's graph the default graph, so the constant is
+created in it and is not eager (tensorflow 2.21). Tensors that were created before the block stay eager.
 """
 
 import tensorflow as tf

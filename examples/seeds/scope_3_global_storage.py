@@ -2,8 +2,8 @@
 
 Claim: a global is persistent storage that makes the tensor available.
 
-What happens: RuntimeError, "The Session graph is empty": the tensor is eager and never was in the session's graph (tensorflow 2.21). A
-global changes nothing about that.
+What happens: RuntimeError, "The Session graph is empty": the tensor is eager and was never in the session's graph (tensorflow 2.21). A
+global does not change that.
 """
 
 import tensorflow as tf

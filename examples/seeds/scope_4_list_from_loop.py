@@ -1,9 +1,9 @@
-"""Tensors made in a loop are kept in a list, then run in a session.
+"""Tensors created in a loop are kept in a list, then run in a session.
 
-Claim: this handles the tensors correctly, each loop turn with a session graph of its own.
+Claim: this handles the tensors correctly, each iteration with its own session graph.
 
-What happens: RuntimeError, "The Session graph is empty": the tensor is eager and never was in the session's graph (tensorflow 2.21).
-Nothing is released by the loop, and no turn has a graph.
+What happens: RuntimeError, "The Session graph is empty": the tensor is eager and was never in the session's graph (tensorflow 2.21).
+The loop releases nothing, and no iteration has a graph.
 """
 
 import tensorflow as tf

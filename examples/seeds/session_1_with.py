@@ -2,7 +2,7 @@
 
 Claim: the ideal approach, it prints 30.
 
-What happens: RuntimeError, "The Session graph is empty": the tensor is eager and never was in the session's graph (tensorflow 2.21).
+What happens: RuntimeError, "The Session graph is empty": the tensor is eager and was never in the session's graph (tensorflow 2.21).
 """
 
 import tensorflow as tf

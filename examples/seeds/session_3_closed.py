@@ -2,7 +2,7 @@
 
 Claim: it raises "Session is closed."
 
-What happens: RuntimeError, "Attempted to use a closed Session." (tensorflow 2.21): it fails, in other words.
+What happens: RuntimeError, "Attempted to use a closed Session." (tensorflow 2.21): the claim is true.
 """
 
 import tensorflow as tf

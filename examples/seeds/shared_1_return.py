@@ -1,4 +1,4 @@
-"""A tensor is made in one function and used in another part of the program.
+"""A tensor is created in one function and used in another part of the program.
 
 Claim: returning it is the simplest way.
 

@@ -1,8 +1,8 @@
-"""A tf.Variable in a global is made by one function and read by another.
+"""A tf.Variable in a global is created by one function and read by another.
 
 Claim: it works, with care for threads.
 
-What happens: it works. True, as long as it is not made inside a traced function on a later call.
+What happens: it works. True, as long as it is not created inside a traced function on a later call.
 """
 
 import tensorflow as tf
@@ -28,7 +28,7 @@ def make_once():
 
 
 def repaired():
-    # Without a global: whoever needs the variable is given it.
+    # Without a global: pass the variable to the functions that need it.
     variable = make_once()
     return variable.numpy().tolist()
 

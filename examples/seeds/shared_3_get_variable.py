@@ -1,9 +1,9 @@
-"""A variable is made by name in one function and found by the same name, with reuse=True, in another.
+"""A variable is created by name in one function and found by the same name, with reuse=True, in another.
 
-Claim: both calls give the same variable.
+Claim: both calls return the same variable.
 
 What happens: ValueError, "did not get an initializer, so its `shape` argument must be specified": in a program that
-runs eagerly get_variable() keeps no names, so there is nothing to reuse (tensorflow 2.21). In a graph the claim is true.
+runs eagerly, get_variable() stores no names, so nothing can be reused (tensorflow 2.21). In a graph the claim is true.
 """
 
 import tensorflow as tf

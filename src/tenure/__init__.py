@@ -1,7 +1,10 @@
-"""How long every tensor lives, why, and how to end it: for PyTorch, TensorFlow and JAX.
+"""How long each tensor of a PyTorch, TensorFlow or JAX program stays in memory, what keeps it alive, and how to release it.
 
-PYTEST_DONT_REWRITE: a traced pytest finds this module imported already, and would warn, or not start under `-W error`.
+PYTEST_DONT_REWRITE
 """
+
+# pytest looks for that marker. Without it, a traced pytest warns that this module is imported already, or fails to start
+# under `-W error`.
 
 from __future__ import annotations
 

@@ -49,11 +49,11 @@ def _found(part: str) -> tuple[Path, list[str]]:
 
 def _bases() -> Iterator[Path]:
     """Where the cache may be, the best first."""
-    named = os.environ.get("TENURE_CACHE_DIR") or os.environ.get("TENURE_CACHE")  # the second is an older name
+    named = os.environ.get("TENURE_CACHE_DIR")
     shared = os.environ.get("XDG_CACHE_HOME", "")
     home = Path(os.path.expanduser("~"))  # noqa: PTH111 - Path.home() raises where there is none
     if named:
-        yield Path(named).absolute() / "tenure"
+        yield Path(os.path.expanduser(named)).absolute() / "tenure"  # noqa: PTH111 - Path.expanduser() may raise
     elif os.path.isabs(shared):  # noqa: PTH117 - the standard says to pass over any other
         yield Path(shared) / "tenure"
     elif home.is_absolute() and home.is_dir():  # a home that is not there is not ours to make

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.machinery
 import importlib.util
@@ -11,12 +12,16 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from pathlib import Path
 from types import ModuleType
 
 from tenure import cache
 
 _SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
+_SCRATCH = "building-"
+_OVER = 3600  # seconds, after which a compilation has ended, one way or another
+_AGAIN = 24 * 3600  # seconds, after which one that failed is tried again
 _SOURCES = (Path(__file__).parent / "_native", Path(__file__).parents[2] / "native")
 
 
@@ -44,11 +49,16 @@ def _compile(name: str, source: str, includes: list[str], flags: list[str], key:
     compiler = os.environ.get(wanted[0]) or next(filter(None, map(shutil.which, wanted[1:])), None)
     if compiler is None:
         raise FileNotFoundError(f"no {'C++' if file.suffix == '.cpp' else 'C'} compiler ({', '.join(wanted[1:])})")
+    failed = target.with_suffix(".failed")
+    before = _failure(failed, compiler)
+    if before:
+        raise ImportError(before)
+    _sweep(target.parent)
     # Libraries among the flags come behind the source: a linker that drops what it does not yet need would drop them.
     paths = [f"-I{path}" for path in (sysconfig.get_path("include"), *includes)]
     shared = ["-undefined", "dynamic_lookup"] if sys.platform == "darwin" else []
     # Written beside the target and renamed: another process may be building the same file.
-    scratch = tempfile.mkdtemp(prefix="building-", dir=target.parent)
+    scratch = tempfile.mkdtemp(prefix=_SCRATCH, dir=target.parent)
     try:
         made = Path(scratch, target.name)
         command = [*compiler.split(), "-O2", "-shared", "-fPIC", *shared, *paths, str(file), *flags, "-o", str(made)]
@@ -57,9 +67,30 @@ def _compile(name: str, source: str, includes: list[str], flags: list[str], key:
         )
         made.chmod(0o600)  # whatever the umask is
         made.replace(target)
+    except subprocess.CalledProcessError as error:
+        with contextlib.suppress(OSError):  # each worker process would wait for the same again
+            failed.touch(0o600)
+            failed.write_text(f"{compiler}\n{_say(error)}\n")
+        raise
     finally:  # not by TemporaryDirectory, which recurses for ever where a folder may not be removed
         shutil.rmtree(scratch, ignore_errors=True)
     return target
+
+
+def _failure(failed: Path, compiler: str) -> str:
+    """Why this compiler failed within the last day; empty if it did not."""
+    if not (os.path.lexists(failed) and cache.is_ours(failed)) or time.time() - failed.stat().st_mtime > _AGAIN:
+        return ""
+    by, _, why = failed.read_text(errors="replace").partition("\n")
+    return f"{why.strip()} (remove {failed} to try again now)" if by == compiler else ""
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what compilations left that were killed."""
+    for scratch in folder.glob(f"{_SCRATCH}*"):
+        with contextlib.suppress(FileNotFoundError):  # another process has removed it
+            if time.time() - scratch.lstat().st_mtime > _OVER:
+                shutil.rmtree(scratch, ignore_errors=True)
 
 
 def is_built(name: str, source: str, key: str) -> bool:
@@ -87,7 +118,7 @@ def _stamp(file: Path, key: str) -> str:
 def _import(name: str, file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no extension module")
+        raise ImportError(f"{file} is not an extension module")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

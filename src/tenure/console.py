@@ -18,7 +18,7 @@ _began = descriptors.identity(2)
 
 
 def began() -> list[int] | None:
-    """What standard error was at first, as JSON can hold it; None if it was closed."""
+    """Return the identity of the first standard error, for JSON; None if it was closed."""
     return None if _began is None else list(_began)
 
 
@@ -30,17 +30,17 @@ def only(first: list[int] | None) -> None:
 
 
 def is_open() -> bool:
-    """Whether messages may be written."""
+    """Return whether messages may be written."""
     return _began is not None and descriptors.identity(2) == _began
 
 
 def say(text: str) -> None:
-    """Write a line that begins with `tenure:`. Never raises: a full disk or a closed pipe is no matter of the program."""
+    """Write a line that begins with `tenure:`. Never raises: a full disk or a closed pipe must not affect the program."""
     write(f"tenure: {text}\n")
 
 
 def write(text: str) -> None:
-    """Write this text. Never raises."""
+    """Write a text. Never raises."""
     with suppress(Exception):  # whatever `sys.stderr` is by now, its own text comes first
         sys.stderr.flush()
     with suppress(OSError, ValueError):
@@ -50,16 +50,21 @@ def write(text: str) -> None:
 
 
 def flush() -> None:
-    """Nothing to do, for what is written is written at once: with `write` and `isatty`, all that a stream needs here."""
+    """Do nothing: text is written at once. With `write` and `isatty`, this makes a stream."""
 
 
 def isatty() -> bool:
-    """Whether messages go to a terminal."""
+    """Return whether messages are printed to a terminal."""
     return is_open() and os.isatty(2)
 
 
+def fileno() -> int:
+    """Return the descriptor that messages are written to."""
+    return 2
+
+
 def _has_room() -> bool:
-    """Whether a write would not wait, or not for ever: nobody may read the pipe."""
+    """Return whether a write would not block: a pipe may have no reader."""
     asked = select.poll()
     asked.register(2, select.POLLOUT)
     return any(event & select.POLLOUT for _, event in asked.poll(_PATIENCE))

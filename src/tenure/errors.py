@@ -1,8 +1,10 @@
-"""Every exception of tenure, with the words it says: what happened, why, and what to write instead."""
+"""Every exception of tenure. Each message says what happened, where, why, and how to fix it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
+
+from tenure.model import ending
 
 if TYPE_CHECKING:
     from tenure.findings import Finding
@@ -10,11 +12,18 @@ if TYPE_CHECKING:
 
 
 class TenureError(Exception):
-    """The base of every error that tenure raises."""
+    """The base class of every error that tenure raises."""
 
 
 class TensorReleased(TenureError, RuntimeError):
-    """A tensor was used after its end."""
+    """The error for using a released tensor.
+
+    The message shows where the tensor was created, released and used, and how to fix it.
+
+    Attributes:
+        tensor: The `TensorInfo` of the released tensor.
+        used: The `Site` of the use.
+    """
 
     def __init__(self, message: str, tensor: TensorInfo | None = None, used: Site | None = None) -> None:
         super().__init__(message)
@@ -23,27 +32,35 @@ class TensorReleased(TenureError, RuntimeError):
 
 
 class ScopeError(TenureError, RuntimeError):
-    """A scope was used in a way that has no meaning: entered twice, left out of order, or absent."""
+    """The error for using a scope incorrectly: entered twice, exited out of order, or required but not open."""
 
 
 class CapExceeded(TenureError, MemoryError):
-    """A scope holds more bytes than its `cap` allows."""
+    """The error for a scope whose tensors need more bytes than its `cap` allows."""
+
+
+# By which TensorFlow's autograph knows that it can raise this class again: it wraps what has a constructor of its own.
+CapExceeded.__init__ = Exception.__init__  # type: ignore[method-assign]
 
 
 class Unsupported(TenureError, TypeError):
-    """tenure was asked for something that this object or this framework cannot do; `finding` says which fault it is."""
+    """The error for an operation that the object or the framework does not support.
+
+    Attributes:
+        finding: The `Finding` that explains the error by a rule of `tenure rules`, or None.
+    """
 
     finding: Finding | None = None
 
     @staticmethod
     def of(error: BaseException | None) -> Finding | None:
-        """The finding that an error carries, if it is one of these. Runs no code of the user's."""
+        """Return the finding that an error carries if the error is `Unsupported`, else None. Runs no user code."""
         found = vars(error).get("finding") if issubclass(type(error), Unsupported) else None
         return cast("Finding | None", found)
 
 
 class TraceError(TenureError, ValueError):
-    """A trace cannot be made or read: what is wrong with which file."""
+    """The error for a trace that cannot be written or read. The message names the file and the problem."""
 
 
 def described(error: BaseException) -> str:
@@ -55,69 +72,95 @@ def described(error: BaseException) -> str:
 
 
 _FIXES = {
-    "scope exit": "return it from the scope, or say tenure.keep(x) before the scope ends, or make it outside the scope",
-    "session close": "return it from the run, or say tenure.keep(x) inside it, or use it before the session is closed",
-    "dispose": "move tenure.dispose(x) behind the last use, or keep a copy of what you need before it",
-    "delete": "move x.delete() behind the last use, or keep a copy (jnp.copy(x)) before it",
-    "donate": "rebind the name to the result (x = f(x)), or take it out of donate_argnums",
+    "scope exit": "return it from the scope, call `tenure.keep(x)` before the scope ends, or create it outside the scope",
+    "session close": "return it from the run, call `tenure.keep(x)` inside it, or use it before the session is closed",
+    "dispose": "call `tenure.dispose(x)` after the last use, or copy what you need first",
+    "delete": "call `x.delete()` after the last use, or copy what you need first: `jnp.copy(x)`",
+    "donate": "rebind the name to the result (`x = f(x)`), or remove the argument from `donate_argnums`",
 }
 
 
 def epitaph(tensor: TensorInfo) -> str:
-    """One line for an ended tensor: what it was, and where and by what it ended."""
-    by = f"exit of scope {tensor.scope!r}" if tensor.cause == "scope exit" else tensor.cause
-    return f"<ended {tensor.label}: by {by}" + (f" at {tensor.ended.short}>" if tensor.ended else ">")
+    """Return the one-line repr of a released tensor: what it was, and where and by what it was released."""
+    return f"<released {tensor.label}: {ending(tensor)}>"
 
 
 def released(tensor: TensorInfo, op: str, used: Site | None) -> TensorReleased:
-    """The error for using `tensor` in `op` after its end."""
+    """Return the error for using the released `tensor` in `op`."""
     from tenure import sites
 
     used = used or sites.here()
-    lines = [f"{tensor.label} was used after its end" + (f", by {op}" if op else "")]
-    lines.append(f"  born:  {_place(tensor.born)}")
-    lines.append(f"  ended: {_end(tensor)}")
-    lines.append(f"  used:  {_place(used)}")
-    lines.append(f"  fix:   {_FIXES.get(tensor.cause, _FIXES['dispose'])}")
+    lines = [
+        f"{_use_of(tensor.label, op)} after it was released",
+        f"  created:  {_place(tensor.born)}",
+        f"  released: {_end(tensor)}",
+        f"  used:     {_place(used)}",
+        f"  fix:      {_FIXES.get(tensor.cause, _FIXES['dispose'])}",
+    ]
     return TensorReleased("\n".join(lines), tensor, used)
+
+
+def _use_of(what: str, op: str) -> str:
+    """Return the clause that names the use: `sum() used X`, `.grad was read on X`, or `X was used`."""
+    if op.startswith("."):
+        return f"{op} was read on {what}"
+    return f"{op} used {what}" if op else f"{what} was used"
 
 
 def _end(tensor: TensorInfo) -> str:
     by = {
         "scope exit": f"by the exit of scope {tensor.scope!r}",
         "session close": f"by the close of session {tensor.scope!r}",
-    }.get(tensor.cause, f"by {tensor.cause or 'somebody'}")
-    return f"{by} at {_place(tensor.ended)}" if tensor.ended else f"{by}, place unknown"
+    }.get(tensor.cause, f"by {tensor.cause}" if tensor.cause else "")
+    if tensor.ended:
+        return f"{by} at {_place(tensor.ended)}" if by else _place(tensor.ended)
+    return f"{by}, place unknown" if by else "place unknown"
 
 
 def _place(site: Site | None) -> str:
     if site is None:
-        return "place unknown (tenure sees births inside its scopes)"
+        return "unknown (tenure records where tensors are created only inside a scope)"
     return f"{site}" + (f":  {site.text}" if site.text else "")
 
 
 class StoreError(TenureError, RuntimeError):
-    """A store cannot do what was asked: which one, which name, and why."""
+    """The error for what a store cannot do. The message names the store, the entry and the reason."""
 
 
 class NameTaken(StoreError, ValueError):
-    """A name was to be created, and exists: `first` is where it was created, `again` where it was asked for."""
+    """The error for creating a variable or a store entry whose name already exists.
+
+    Attributes:
+        first: The `Site` where the name was created, or None if it is unknown.
+        again: The `Site` that tried to create it again.
+    """
 
     first: Site | None = None
     again: Site | None = None
 
 
 class NameMissing(StoreError, KeyError):
-    """A name was to be found, and there is none: `asked` is where, `near` names a place where a like one was created."""
+    """The error for a name that no variable or store entry has.
+
+    Attributes:
+        asked: The `Site` that asked for the name.
+        near: The `Site` where a similar name was created, or None if there is none.
+    """
 
     asked: Site | None = None
     near: Site | None = None
 
-    __str__ = Exception.__str__  # KeyError shows its argument's repr, which is no sentence
+    __str__ = Exception.__str__  # KeyError shows its argument's repr, which is not a sentence
 
 
 class SessionClosed(TenureError, RuntimeError):
-    """A session was used after its end: `opened` and `closed` say where those were, `used` where the late run is."""
+    """The error for using a closed session.
+
+    Attributes:
+        opened: The `Site` where the session was opened.
+        closed: The `Site` where it was closed.
+        used: The `Site` of the rejected use.
+    """
 
     opened: Site | None = None
     closed: Site | None = None

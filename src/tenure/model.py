@@ -1,4 +1,4 @@
-"""The words of the project as types: a site, a tensor's description, a holder, and what remains of a buffer."""
+"""The public data types: Site, TensorInfo, Link, Holder, Remnant, Remains, Usage and Memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ Fate = Literal["freed", "held", "already", "cannot"]
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A place in the user's code: file, line and function."""
+    """A place in the user's code.
+
+    Attributes:
+        file: The path of the source file.
+        line: The line number, counted from 1.
+        function: The name of the function, or "" if it is unknown.
+    """
 
     file: str
     line: int
@@ -20,14 +26,14 @@ class Site:
 
     @property
     def text(self) -> str:
-        """The source line, stripped; empty where the source is not at hand."""
+        """The source line without surrounding whitespace, or "" if the source is not available."""
         from tenure import untrusted
 
         return untrusted.line(self.file, self.line).strip()
 
     @property
     def short(self) -> str:
-        """The site as people say it: `train.py:31`."""
+        """The file's name without its folder, and the line: `train.py:31`."""
         return f"{self.file.replace(chr(92), '/').rpartition('/')[2]}:{self.line}"
 
     def __str__(self) -> str:
@@ -37,10 +43,21 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """What a tensor is, which also an ended one can still answer.
+    """The description of a tensor. `tenure.info` returns it for live and for released tensors.
 
-    `born` and `ended` are None where nobody saw it happen; `cause` says what ended it
-    ("dispose", "scope exit", "session close", "delete", "donate").
+    Attributes:
+        framework: "torch", "tensorflow", "jax" or "numpy".
+        shape: The size of each dimension; None where it is unknown, as in a symbolic tensor.
+        dtype: The element type, such as "float32".
+        device: The device, such as "cpu" or "cuda:0".
+        nbytes: The size of the tensor's elements in bytes.
+        state: "live", "disposed", "deleted", "donated", "symbolic" or "out-of-scope".
+        born: The `Site` where the tensor was created, or None if tenure did not record it. tenure records
+            where tensors are created only inside a scope.
+        ended: The `Site` where the tensor was released, or None.
+        cause: What released it: "dispose", "scope exit", "session close", "delete", "donate", or "" while it is live.
+        scope: The name of the scope or session that the tensor belongs to, or None.
+        kind: The kind of handle, such as "tensor", "parameter", "array" or "variable".
     """
 
     framework: str
@@ -57,14 +74,26 @@ class TensorInfo:
 
     @property
     def label(self) -> str:
-        """The tensor in a few words: `torch.float32[3, 4] on cpu`."""
+        """A short description: `torch tensor float32[3, 4] on cpu`."""
         sizes = ", ".join("?" if n is None else str(n) for n in self.shape)
         return f"{self.framework} {self.kind} {self.dtype}[{sizes}] on {self.device}"
 
 
+def ending(tensor: TensorInfo) -> str:
+    """Return what released a tensor, and where: `by exit of scope 'step' at held.py:23`; "" if it is live."""
+    by = f"exit of scope {tensor.scope!r}" if tensor.cause == "scope exit" else tensor.cause
+    return " ".join(([f"by {by}"] if by else []) + ([f"at {tensor.ended.short}"] if tensor.ended else []))
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One step of a holder path, as the user would write it (`history`, `[3]`, `.weight`, `autograd MulBackward0`)."""
+    """One step of a reference path.
+
+    Attributes:
+        text: The step as a user would write it, such as `history`, `[3]`, `.weight` or `autograd MulBackward0`.
+        kind: What kind of reference it is, such as "local", "global", "attribute" or "item".
+        site: The `Site` of a variable or frame, or None.
+    """
 
     text: str
     kind: str
@@ -73,11 +102,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who keeps a buffer alive: a path from a root (a local, a global, a thread, native code) to the tensor.
+    """A reference path that keeps a buffer alive, from a root (a variable, a thread, native code) to the tensor.
 
-    `kind` is the root's kind: "local", "global", "generator", "exception", "native", "object", ...
-    `links` run from the root to the tensor; `name` joins those that read as one expression (`self.history[3]`).
-    `nbytes` is how much of the buffer the holder itself needs, where it is a view of it or an array on it.
+    Attributes:
+        kind: The kind of the root: "local", "global", "generator", "exception", "native", "object" and others.
+        links: The steps of the path, a tuple of `Link` from the root to the tensor.
+        nbytes: If the holder is a view of the buffer or an array over it, the bytes that it covers; otherwise None.
     """
 
     kind: str
@@ -86,17 +116,17 @@ class Holder:
 
     @property
     def site(self) -> Site | None:
-        """Where the root lives, if that is known."""
+        """The `Site` of the first link that has one, usually the root; None if no link has one."""
         return next((link.site for link in self.links if link.site), None)
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The links as texts, root first."""
+        """The texts of the links, root first."""
         return tuple(link.text for link in self.links)
 
     @property
     def name(self) -> str:
-        """The path as the user would write it, without the kinds and places."""
+        """The path as a user would write it, such as `self.history[3]`, without kinds and places."""
         parts: list[str] = []
         for link in self.links:
             joined = link.text.startswith((".", "["))
@@ -108,7 +138,7 @@ class Holder:
 
     @property
     def cycle(self) -> str:
-        """What the reference cycle at the root is and how it ends; empty if the root is reachable."""
+        """A description of the reference cycle at the root; "" if the root is reachable."""
         return _CYCLES.get(self.links[0].kind, "") if self.links else ""
 
     def __str__(self) -> str:
@@ -126,9 +156,15 @@ _CYCLES = {
 
 @dataclass(frozen=True)
 class Remnant:
-    """What became of one buffer.
+    """The result of a release for one buffer.
 
-    `fate` is "freed", "held" (by `holders`), "already" (ended before) or "cannot" (for `reason`).
+    Attributes:
+        fate: "freed"; "held" if `holders` still keep the bytes; "already" if the handle was released before; "cannot"
+            if the handle cannot be released, for `reason`.
+        nbytes: The size of the buffer in bytes. If the handle was released before: what is still allocated of it, or 0.
+        tensors: The `TensorInfo` of each handle of this buffer that was to be released, as it was before the release.
+        reason: Why the bytes were not freed, or "".
+        find: The function that searches for the holders; `holders` calls it once. Not part of the comparison.
     """
 
     fate: Fate
@@ -140,30 +176,57 @@ class Remnant:
 
     @property
     def holders(self) -> tuple[Holder, ...]:
-        """Who keeps it, searched for when first asked: a search reads the whole heap, an exit must not."""
+        """The reference paths that keep the buffer alive. The first read searches the whole heap."""
         if self.find is not None:
             self._found.extend(self.find())
             object.__setattr__(self, "find", None)
         return tuple(self._found)
 
     def lines(self, *, done: bool) -> Iterator[str]:
-        """The remnant as lines of text, the holders below it."""
+        """Yield the remnant as lines of text, followed by its holders.
+
+        `done` is False for a preview, as from `tenure.remains`.
+        """
         verb = {
-            "freed": "freed" if done else "would free",
-            "held": "held, 0 bytes freed" if done else "would stay held",
-            "already": "already ended",
-            "cannot": "cannot be ended",
+            "freed": "freed" if done else "would be freed",
+            "held": "retained" if done else "would be retained",
+            "already": "still retained",
+            "cannot": "cannot be released",
         }[self.fate]
-        what = ", ".join(tensor.label for tensor in self.tensors) or "buffer"
-        yield f"{size(self.nbytes)} {verb}: {what}" + (f" ({self.reason})" if self.reason else "")
-        if self.fate in ("held", "cannot"):
+        first = f"{size(self.nbytes)} {verb}"
+        if self.fate == "already" and not self.nbytes:
+            first = "already released"
+        yield f"{first}: {self._what()}" + (f" ({self.reason})" if self.reason else "")
+        if self.is_retained:
             for holder in self.holders:
-                yield f"  held by {holder}"
+                yield f"  retained by {holder}"
+
+    @property
+    def is_retained(self) -> bool:
+        """True if bytes of the buffer stay allocated."""
+        return self.fate in ("held", "cannot") or (self.fate == "already" and self.nbytes > 0)
+
+    def _what(self) -> str:
+        """Return the tensors, each once; the buffer, if it is larger than any of them; and where they were released."""
+        labels = ", ".join(dict.fromkeys(tensor.label for tensor in self.tensors)) or "buffer"
+        most = max((tensor.nbytes for tensor in self.tensors), default=self.nbytes)
+        if 0 < most < self.nbytes:
+            return f"buffer of {labels} ({size(most)} of it)"
+        endings = dict.fromkeys(filter(None, map(ending, self.tensors))) if self.fate == "already" else ()
+        return ", ".join([labels, *(f"released {text}" if self.nbytes else text for text in endings)])
 
 
 @dataclass(frozen=True)
 class Remains:
-    """What is left after `dispose` or a scope's exit (`done`), or what would be left (`remains`), buffer by buffer."""
+    """The result of `dispose`, `remains` or a scope's exit: which buffers were freed, and what retains the others.
+
+    Iterate over it to get one `Remnant` per buffer, or print it to get a report. It describes the time when it was made,
+    and what retains a buffer when that is first read. Call `tenure.remains(x)` again for the state now.
+
+    Attributes:
+        remnants: One `Remnant` per buffer.
+        done: True after a release; False for a preview, as from `tenure.remains`.
+    """
 
     remnants: tuple[Remnant, ...] = ()
     done: bool = True
@@ -173,38 +236,38 @@ class Remains:
 
     @property
     def freed(self) -> tuple[Remnant, ...]:
-        """Buffers whose bytes were given back."""
+        """The buffers whose bytes were freed."""
         return self._of("freed")
 
     @property
     def held(self) -> tuple[Remnant, ...]:
-        """Buffers whose handle ended but whose bytes somebody else still needs."""
+        """The buffers whose handle is released by this call but whose bytes are still referenced."""
         return self._of("held")
 
     @property
     def already(self) -> tuple[Remnant, ...]:
-        """Buffers of handles that had ended before."""
+        """The buffers of handles that were released before, with the bytes that are still allocated."""
         return self._of("already")
 
     @property
     def cannot(self) -> tuple[Remnant, ...]:
-        """Buffers of handles that cannot be ended, each with its reason."""
+        """The buffers of handles that cannot be released, each with its `reason`."""
         return self._of("cannot")
 
     @property
     def freed_bytes(self) -> int:
-        """Bytes given back."""
+        """The number of bytes that were freed."""
         return sum(remnant.nbytes for remnant in self.freed)
 
     @property
     def held_bytes(self) -> int:
-        """Bytes still held, by others or because the handle cannot be ended."""
-        return sum(remnant.nbytes for remnant in (*self.held, *self.cannot))
+        """The number of bytes that stay allocated: those of `held`, `cannot` and `already`."""
+        return sum(remnant.nbytes for remnant in self.remnants if remnant.is_retained)
 
     @property
     def holders(self) -> tuple[Holder, ...]:
-        """Everybody who holds any of it."""
-        return tuple(holder for remnant in (*self.held, *self.cannot) for holder in remnant.holders)
+        """The reference paths that keep any of these buffers alive."""
+        return tuple(holder for remnant in self.remnants if remnant.is_retained for holder in remnant.holders)
 
     def __iter__(self) -> Iterator[Remnant]:
         return iter(self.remnants)
@@ -214,16 +277,22 @@ class Remains:
 
     def __str__(self) -> str:
         if not self.remnants:
-            return "nothing to end: no tensors"
-        verb = "freed" if self.done else "would free"
-        first = f"{verb} {size(self.freed_bytes)}, {size(self.held_bytes)} held"
+            return "nothing to release: no tensors"
+        verb = "freed" if self.done else "would be freed"
+        first = f"{size(self.freed_bytes)} {verb}, {size(self.held_bytes)} retained"
         rows = [line for remnant in self.remnants for line in remnant.lines(done=self.done)]
         return "\n".join([first, *(f"  {row}" for row in rows)])
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Live tensors, the distinct buffers behind them, and those buffers' bytes."""
+    """Counts of live tensors and of the buffers that they use.
+
+    Attributes:
+        tensors: The number of live handles.
+        buffers: The number of distinct buffers that these handles use.
+        nbytes: The size of these buffers in bytes.
+    """
 
     tensors: int = 0
     buffers: int = 0
@@ -235,9 +304,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Live tensors by framework and device; bytes that several tensors share count once.
+    """Live tensors by framework and device. Bytes that several tensors share count once.
 
-    `notes` say what could not be seen (memory only C++ holds, arrays the collector does not track).
+    Attributes:
+        by: A `Usage` for each pair of framework and device.
+        notes: What could not be counted, such as memory that only C++ code references.
     """
 
     by: dict[tuple[str, str], Usage]
@@ -245,26 +316,26 @@ class Memory:
 
     @property
     def total(self) -> Usage:
-        """All frameworks and devices together."""
+        """The sum over all frameworks and devices."""
         return sum(self.by.values(), Usage())
 
     @property
     def tensors(self) -> int:
-        """Live handles."""
+        """The number of live handles."""
         return self.total.tensors
 
     @property
     def buffers(self) -> int:
-        """Distinct buffers behind them."""
+        """The number of distinct buffers that these handles use."""
         return self.total.buffers
 
     @property
     def nbytes(self) -> int:
-        """Their bytes."""
+        """The size of these buffers in bytes."""
         return self.total.nbytes
 
     def framework(self, name: str) -> Usage:
-        """One framework's share, over all devices."""
+        """Return the `Usage` of one framework, over all devices."""
         return sum((usage for (owner, _), usage in self.by.items() if owner == name), Usage())
 
     def __str__(self) -> str:
@@ -276,7 +347,7 @@ class Memory:
 
 
 def size(nbytes: int) -> str:
-    """Bytes as people read them: `64.0 MiB`."""
+    """Return bytes as readable text: `64.0 MiB`."""
     value = float(nbytes)
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"):
         if value < 1024 or unit == "PiB":

@@ -5,6 +5,7 @@ A device stays a device, a link leads where it led, and a file that holds someth
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -48,7 +49,13 @@ def write(path: Path, data: bytes, is_ours: IsOurs) -> None:
 
     Raises OSError, or TenureError where the file holds something else by now.
     """
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:  # a pipe that nothing reads would block
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise TenureError(f"cannot write to {path}: no process reads from it") from error
+        raise
+    os.set_blocking(handle, True)
     try:
         about = os.fstat(handle)
         standard = _is_standard(about)

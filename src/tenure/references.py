@@ -60,7 +60,7 @@ def from_frames(objects: list[Any], *, named: bool = False) -> list[int]:
 
 def _in_frames() -> Iterator[Any]:
     for frame in frames.running():
-        yield from frames.values(frame)
+        yield from frames.references(frame)
 
 
 def _in_globals() -> Iterator[Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tenure.model import Site
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import CodeType, FrameType
 
 # Files of compilers: what is born below them is a constant of the compiled function, not a tensor of the user's.
@@ -65,6 +66,17 @@ def is_user(file: str) -> bool:
     if known is None:
         known = _known[file] = not file.startswith(prefixes())
     return known
+
+
+def is_installed(file: str) -> bool:
+    """Return whether this file is a package's that was installed: its user cannot edit it."""
+    return "/site-packages/" in file or "/dist-packages/" in file
+
+
+def shown(stack: Sequence[Site]) -> list[Site]:
+    """Return the innermost site of a stack; inside an installed package, first the user's own line that led there."""
+    own = [site for site in stack if not is_installed(site.file)][:1]
+    return [*own, *stack[:1]] if own != list(stack[:1]) else own
 
 
 def mark(frame: FrameType | None = None) -> tuple[CodeType | None, int]:

@@ -1,4 +1,4 @@
-"""A trace as users open it: its tables, and what the analyses make of them."""
+"""`load` and `Trace`: a trace with its tables, and what the analyses compute from it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tenure import untrusted
+from tenure.analysis.amounts import CHANGED
 from tenure.errors import TraceError
 from tenure.findings import Finding
-from tenure.trace import donations, reader, told
+from tenure.trace import donations, folders, reader, told
+from tenure.trace.source_copies import RecordedSource
 
 if TYPE_CHECKING:
     from tenure.analysis.diff import Diff, Moment
@@ -20,17 +23,26 @@ if TYPE_CHECKING:
     from tenure.analysis.peak import Peak
     from tenure.analysis.scan import Scan
 
-_READ = ("holder", "escape")  # the places of findings that come from reading source, not from the recording
-_CHANGED = "(the file was changed since this was recorded)"
+
+_READ = ("holder", "escape")  # roles of places that are found by reading source
 
 
 def load(path: str | PathLike[str], *, cluster: bool = False) -> Trace:
-    """Open a trace: its folder, or the stream of one process. Raises `TraceError` for what is none, or is damaged.
+    """Open a trace: its folder, or the `.arrows` file of one process.
 
-    A CUDA snapshot of PyTorch and a memory profile of JAX are opened too; what they do not know, `notes` say.
+    It also opens a CUDA snapshot of PyTorch and a memory profile of JAX; `notes` lists what these do not contain.
 
-    With `cluster`, its streams are read and scanned by the Ray cluster that this process belongs to; the folder must be
-    at the same place on all its nodes. The analyses say the same.
+    Example:
+        trace = tenure.load("tenure-train")
+        print(trace.peak())
+
+    Arguments:
+        path: The folder or file.
+        cluster: Let the Ray cluster of this process read the trace. All nodes must see the folder at the same path. The
+            results are the same.
+
+    Raises:
+        TraceError: There is no trace, or it is damaged.
     """
     if cluster:
         from tenure.analysis.cluster import ClusterScan
@@ -44,9 +56,15 @@ def load(path: str | PathLike[str], *, cluster: bool = False) -> Trace:
 
 
 class Trace(reader.Recorded):
-    """What happened to buffers in one run. Tables are Arrow's; the columns are told in docs/trace-format.md.
+    """The record of one run: which buffers were allocated, used and freed. `tenure.load` returns it.
 
-    The first analysis goes over all events once; the others use what it found.
+    Tables are Arrow tables; docs/trace-format.md lists their columns. The first analysis reads all events once, and the
+    others use its result.
+
+    Attributes:
+        path: The folder or file of the trace.
+        meta: The description of the run: command, start, versions.
+        notes: What is missing in the trace, as text.
     """
 
     @cached_property
@@ -58,50 +76,64 @@ class Trace(reader.Recorded):
         return {}
 
     @cached_property
+    def source(self) -> RecordedSource:
+        """The source files of the run, as they were then."""
+        return RecordedSource(self.path, lambda: self.scanned.facts[0])
+
+    @cached_property
     def scanned(self) -> Scan:
-        """What one pass over all events tells; see `tenure.analysis.scan`."""
+        """The result of one pass over all events; the analyses use it."""
         from tenure.analysis.scan import scan
 
         return scan(self.streams)
 
     def peak(self, device: str | None = None) -> Peak | None:
-        """The moment with the most bytes alive, and what they were: by line, kind, scope, step and rank.
+        """Return the point in time with the most bytes alive: what was alive, by line, kind, scope, step and rank.
 
-        The device is the accelerator with the highest peak if not said, or the host's memory if there is none.
+        Arguments:
+            device: A device such as "cuda:0". Default: the accelerator with the highest peak, else the host's memory.
         """
         from tenure.analysis.peak import peak
 
         if device not in self._peaks:
-            self._peaks[device] = peak(self.scanned, device)
+            with untrusted.reading(self.source):
+                self._peaks[device] = peak(self.scanned, device)
         return self._peaks[device]
 
     def drag(self, device: str | None = None) -> Drag | None:
-        """What was held past its last use: bytes x time by line, and which `del` would have lowered the peak by how much.
+        """Return what stayed allocated after its last use, and where a `del` lowers the peak and by how much.
 
-        What it promises was checked against the trace. None if nothing was ever alive on the device.
+        Each saving was verified by a replay of the trace. The result is None if nothing was ever alive on the device.
         """
         from tenure.analysis.drag import drag
 
         if device not in self._drags:
-            self._drags[device] = drag(self.scanned, device)
+            with untrusted.reading(self.source):
+                self._drags[device] = drag(self.scanned, device)
         return self._drags[device]
 
     def diff(
         self, other: Trace | None = None, *, at: Moment = None, to: Moment = None, device: str | None = None
     ) -> Diff:
-        """What is new, gone, grown or shrunk, by line and by kind.
+        """Compare two points in time, and return what is new, gone, grown or shrunk, by line and by kind.
 
-        Either from this trace to another one, each at its peak unless `at` (of this one) and `to` (of the other) say
-        otherwise; or, without another, from the moment `at` to the moment `to` of this one. A moment is the end of a
-        step (an int), seconds after the beginning (a float), or a time; None is the peak.
+        Example:
+            print(before.diff(after))
+            print(trace.diff(at=10, to=20))
+
+        Arguments:
+            other: Another trace. Default: this one.
+            at: The point in time in this trace: a step (int), seconds after the start (float), a datetime, or None for the peak.
+            to: The point in time in `other`.
+            device: Compare the memory of this device.
         """
         from tenure.analysis.diff import Look, diff
 
         if other is None and at is None and to is None:
-            raise TypeError("diff needs another trace, or moments of this one: diff(at=10, to=20)")
+            raise TypeError("diff needs another trace, or two points in time of this one: diff(at=10, to=20)")
         after = self if other is None else other
-        looks = (Look(self.scanned, self.path.name, at), Look(after.scanned, after.path.name, to))
-        return diff(*looks, device)
+        looks = [Look(one.scanned, one.path.name, when, one.source) for one, when in ((self, at), (after, to))]
+        return diff(looks[0], looks[1], device)
 
     def export(
         self,
@@ -111,29 +143,36 @@ class Trace(reader.Recorded):
         table: str = "buffers",
         tell: Callable[[int], None] = lambda rows: None,
     ) -> Path:
-        """Write it as other tools read it, and say where: perfetto, pprof, speedscope, memory_viz, csv or parquet.
+        """Write the trace for another tool, and return the path of the file.
 
-        Without a path, the file is called after the trace and lies here. `table` is which one csv and parquet write;
-        `tell` hears of rows that are done.
+        Arguments:
+            to: "perfetto", "pprof", "speedscope", "memory_viz", "csv" or "parquet".
+            path: The file. Default: a new file in this folder, named after the trace.
+            table: The table that csv and parquet write: "buffers", "events", "sites", "steps" or "live".
+            tell: A function that is called with the number of rows that were written.
         """
         from tenure.views.export import export
 
         return export(self, to, path, table=table, tell=tell)
 
     def leaks(self) -> tuple[Leak, ...]:
-        """What grew to the end of the run, who held it and where it was put there; what keeps the most comes first."""
+        """Return what grew until the end of the run, what retained it and which line stored it, the largest first."""
         from tenure.analysis.leaks import leaks
 
-        return leaks(self.path, lambda: self.scanned)
+        with untrusted.reading(self.source):
+            return leaks(self.path, lambda: self.scanned)
 
     def to_html(self, path: str | PathLike[str], other: Trace | None = None) -> None:
-        """Write a page that shows this trace, and what is different from another one. It needs no network.
+        """Write a page that shows this trace, and how it differs from `other`. The page needs no network.
 
-        Raises `TraceError` where it cannot be written.
+        Raises:
+            TraceError: The file cannot be written.
         """
         from tenure.views.html.build import both
         from tenure.views.html.page import render
 
+        if any(folders.is_part(Path(path), one.path) for one in (self, other) if one is not None):
+            raise TraceError(f"cannot write {path}: it is part of the trace")
         page = render(both(self, other))
         try:
             Path(path).write_text(page, "utf-8")
@@ -141,47 +180,50 @@ class Trace(reader.Recorded):
             raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
 
     def findings(self) -> list[Finding]:
-        """The faults that were found, the gravest first."""
-        return [*self.faults(), *map(self._as_recorded, self._advice())]
+        """Return all findings of the run: errors and warnings, then advice."""
+        with untrusted.reading(self.source):
+            return [*self.faults(), *map(self._as_recorded, self._advice())]
 
     def faults(self) -> list[Finding]:
-        """The findings without advice: what was told while the program ran, and what leaked."""
+        """Return the findings of the run without advice: those reported while it ran, and its leaks."""
         seen = told.heard(self.path) if self.path.is_dir() else []
-        return [*map(self._without_edits, seen), *map(self._as_recorded, self._leak_findings())]
+        with untrusted.reading(self.source):
+            return [*map(self._without_edits, seen), *map(self._as_recorded, self._leak_findings())]
 
     def _as_recorded(self, finding: Finding) -> Finding:
-        """Without what was read from source files that were changed since: their lines may be others now."""
-        places = [place for place in finding.places if place.role not in _READ or not self._changed(place.file)]
-        kept = [replace(place, text=_CHANGED) if self._changed(place.file) else place for place in places]
-        if not kept:
-            return self._without_edits(finding)
-        at = finding.at if finding.at is None or not self._changed(finding.at.file) else None
-        return self._without_edits(replace(finding, places=tuple(kept), at=at))
+        """Return the finding with a note instead of source that is not known any more."""
+        lost = {place.file for place in finding.places if self.source.is_lost(place.file)}
+        places = [place for place in finding.places if place.role not in _READ or place.file not in lost]
+        noted = [replace(place, text=CHANGED) if place.file in lost else place for place in places or finding.places]
+        return self._without_edits(replace(finding, places=tuple(noted)))
 
     def _without_edits(self, finding: Finding) -> Finding:
+        """Return the finding without edits of files that were changed since the run: they would hit other lines."""
         fix = finding.fix
-        if fix is None or not any(self._changed(edit.file) for edit in fix.edits):
+        if fix is None or not any(self.source.is_changed(edit.file) for edit in fix.edits):
             return finding
         return replace(finding, fix=replace(fix, edits=()))
 
-    def _changed(self, file: str) -> bool:
-        from tenure.analysis.amounts import changed
-
-        return changed(file, self.scanned.facts[0])
-
     def _advice(self) -> list[Finding]:
-        """What would lower the peak, what was not reused though it was donated, and what the peak is made of."""
-        from tenure.faults import tn501_held_past_last_use, tn502_makes_the_peak, tn503_view_blocks_donation
+        """Return what would lower the peak, what JAX could not reuse, and what the peak consists of."""
+        from tenure.analysis.unused_graphs import unused_graphs
+        from tenure.faults import (
+            tn316_unused_graph,
+            tn501_held_past_last_use,
+            tn502_makes_the_peak,
+            tn503_view_blocks_donation,
+        )
 
         drag, peak = self.drag(), self.peak()
         found: list[Finding | None] = [tn501_held_past_last_use.in_trace(one) for one in drag.advice] if drag else []
+        found += map(tn316_unused_graph.in_trace, unused_graphs(self.scanned, self.path) if self.path.is_dir() else ())
         refused = donations.heard(self.path) if self.path.is_dir() else []
         found += [tn503_view_blocks_donation.in_trace(one) for one in refused]
         found.append(tn502_makes_the_peak.in_trace(peak) if peak else None)
         return [finding for finding in found if finding is not None]
 
     def _leak_findings(self) -> list[Finding]:
-        """Each leak as the fault it is; what several leaks show at one place is told once."""
+        """Return one finding per leak; leaks at one place by one rule are one finding."""
         from tenure.faults import IN_RUN
 
         found: dict[tuple[object, ...], Finding] = {}

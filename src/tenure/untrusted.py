@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import os
 import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 # Of the marks that begin a value. An empty list of three bytes takes 64 in memory, so the bytes alone limit nothing.
 _VALUES = 3_000_000
@@ -48,7 +52,7 @@ def parsed(raw: bytes | str) -> Any:
     """The value of a JSON text. Raises ValueError, also where it holds more values than any file of ours."""
     data = raw if isinstance(raw, bytes) else raw.encode(errors="replace")
     if sum(map(data.count, (b"[", b"{", b","))) > _VALUES:
-        raise ValueError(f"it holds more than {_VALUES:,} values")
+        raise ValueError(f"it contains more than {_VALUES:,} values")
     try:
         return json.loads(raw)
     except RecursionError:
@@ -60,8 +64,71 @@ def document(path: Path, most: int) -> Any:
     return parsed(content(path, most))
 
 
+class SourceReader(Protocol):
+    """The source files of one run, as they were then."""
+
+    def lines(self, file: str) -> list[str]:
+        """Return the lines of a file; empty if they are not known."""
+
+    def is_changed(self, file: str) -> bool:
+        """Return whether the file on disk is not what ran."""
+
+    def is_lost(self, file: str) -> bool:
+        """Return whether the file was changed since the run, and the trace has no copy of it."""
+
+
+_reader: ContextVar[SourceReader | None] = ContextVar("reader", default=None)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+@contextmanager
+def reading(reader: SourceReader | None) -> Iterator[None]:
+    """Read source files through this reader in the block: what ran is not always what is on disk now."""
+    before = _reader.set(reader)
+    try:
+        yield
+    finally:
+        _reader.reset(before)
+
+
+def cached(most: int) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Cache a function of source files, separately for each reader: two runs may have had different files."""
+
+    def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        @functools.lru_cache(most)
+        def called(_: SourceReader | None, *args: _P.args, **named: _P.kwargs) -> _T:
+            return function(*args, **named)
+
+        @functools.wraps(function)
+        def found(*args: _P.args, **named: _P.kwargs) -> _T:
+            return called(_reader.get(), *args, **named)  # type: ignore[arg-type]
+
+        return found
+
+    return decorate
+
+
 def lines(file: str) -> list[str]:
-    """The lines of a file of source that a trace, a log or a frame names; empty if it cannot be read."""
+    """Return the lines of a source file that a trace, a log or a frame names; empty if they cannot be read."""
+    reader = _reader.get()
+    return on_disk(file) if reader is None else reader.lines(file)
+
+
+def is_changed(file: str) -> bool:
+    """Return whether the file on disk is not what ran, in the run that is read."""
+    reader = _reader.get()
+    return reader is not None and reader.is_changed(file)
+
+
+def is_lost(file: str) -> bool:
+    """Return whether this is source of the run that is read, and was changed since, so that it cannot be shown."""
+    reader = _reader.get()
+    return reader is not None and reader.is_lost(file)
+
+
+def on_disk(file: str) -> list[str]:
+    """Return the lines that a file has now."""
     import linecache
 
     if file not in linecache.cache:  # where cells of notebooks are
@@ -80,3 +147,12 @@ def line(file: str, number: int) -> str:
     """One of the lines, with its end; empty if there is none."""
     found = lines(file)
     return found[number - 1] if 0 < number <= len(found) else ""
+
+
+def between(file: str, start: tuple[int, int], end: tuple[int, int]) -> str:
+    """Return the text from one line and column to another, both counted from 1."""
+    found = lines(file)[start[0] - 1 : end[0]]
+    if found:
+        found[-1] = found[-1][: end[1] - 1]
+        found[0] = found[0][start[1] - 1 :]
+    return "".join(found)

@@ -49,53 +49,56 @@ def checked(count=40, missed=0, unstepped=False):
 
 
 def seen(place):
-    """The verdict, the lines below it, and the same from JSON and the page."""
+    """The summary, the lines below it, and the same from JSON and the page."""
     trace = tenure.load(place)
     found = summary(trace, trace.scanned, trace.peak())
     text = report.render(found, trace.findings())
-    verdict, _, below = text[text.index("Verdict: ") :].partition("\n")
+    verdict, _, below = text[text.index("Summary: ") :].partition("\n")
     told = json.loads(report.as_json(found))["not_judged"]
     about = build(trace)["about"]
     assert about["limits"] == found.limits
     assert all(line in unescape(in_notebook(trace)) for line in found.limits)
     assert " ".join(below.split()).startswith(" ".join(found.limits))
-    assert (about["leaks_judged"] == "all") == ("no leak;" in verdict)
+    assert (about["leaks_judged"] == "all") == ("no leak found." in verdict)
     assert ("leaks" in {one["what"] for one in told}) == (about["leaks_judged"] != "all")
     return verdict, found.limits
 
 
 def test_no_leak_is_said_where_leaks_were_looked_for(tmp_path):
     record(tmp_path / "t", checked())
-    assert seen(tmp_path / "t") == ("Verdict: no leak; the peak is 1.0 KiB on cpu.", [])
+    assert seen(tmp_path / "t") == ("Summary: no leak found. Peak memory is 1.0 KiB on cpu.", [])
 
 
 @pytest.mark.parametrize(
     ("more", "why"),
     [
         ("", "the trace contains no leak checks of this process"),
-        (checked(count=3), "3 leak checks ran; a leak needs about 8 to show"),
+        (checked(count=3), "the run was too short (3 leak checks; about 8 are needed)"),
         (checked(missed=900), "the main thread was busy in one call during 90% of the events"),
         (checked(unstepped=True), "there is an optimizer, but no step was seen"),
-        (f"recorder.advance(900); recorder.advance()\n{checked()}", "2 steps ran; a leak needs about 16 to show"),
+        (
+            f"recorder.advance(900); recorder.advance()\n{checked()}",
+            "the run was too short (2 steps; about 16 are needed)",
+        ),
     ],
 )
 def test_leaks_are_not_judged_where_nobody_could_have_found_one(more, why, tmp_path):
     record(tmp_path / "t", more)
     verdict, lines = seen(tmp_path / "t")
-    assert verdict == "Verdict: leaks not judged; the peak is 1.0 KiB on cpu."
+    assert verdict == "Summary: leaks not checked. Peak memory is 1.0 KiB on cpu."
     (line,) = lines
-    assert line.startswith(f"leaks not judged: {why}")
+    assert line.startswith(f"leaks not checked: {why}")
 
 
 def test_a_process_that_was_killed(tmp_path):
     assert record(tmp_path / "t", "time.sleep(0.6); os.kill(os.getpid(), 9)") == -signal.SIGKILL
     verdict, lines = seen(tmp_path / "t")
-    assert verdict == "Verdict: leaks not judged; the peak is 1.0 KiB on cpu."
-    assert lines == ["leaks not judged, peak judged in part: the process was killed, or still runs"]
+    assert verdict == "Summary: leaks not checked. Peak memory is 1.0 KiB on cpu."
+    assert lines == ["leaks not checked, peak checked in part: the process was killed, or still runs"]
     trace = tenure.load(tmp_path / "t")
     found = summary(trace, trace.scanned)
-    assert "did not end its stream" in found.notes[0]
-    assert "did not end its stream" not in report.render(found)  # which would be the same in other words
+    assert "did not close its stream" in found.notes[0]
+    assert "did not close its stream" not in report.render(found)  # which would be the same in other words
 
 
 def test_one_of_three_processes_that_was_killed_is_named(tmp_path):
@@ -103,24 +106,24 @@ def test_one_of_three_processes_that_was_killed_is_named(tmp_path):
     record(tmp_path / "t", checked(), fresh=False)
     record(tmp_path / "t", "time.sleep(0.6); os.kill(os.getpid(), 9)", fresh=False)
     verdict, lines = seen(tmp_path / "t")
-    assert verdict == "Verdict: no leak in what was checked; the peak is 3.0 KiB on cpu."
+    assert verdict == "Summary: no leak found, but not everything was checked. Peak memory is 3.0 KiB on cpu."
     trace = tenure.load(tmp_path / "t")
     (killed,) = [one.number for one in trace.processes if not one.complete]
     assert lines[0].endswith(f" (process {killed})")
     # Of one of the others alone nothing is known.
     _, (line,) = seen(next(one.path for one in trace.processes if one.complete))
-    assert line.startswith("leaks not judged: this is one stream of a trace")
+    assert line.startswith("leaks not checked: this is one stream of a trace")
 
 
 @pytest.mark.parametrize(
     ("mark", "told"),
     [
-        (marks.trouble("the hook broke"), "leaks and peak judged in part: while recording: the hook broke"),
-        (marks.trouble("looking for leaks: KeyError(3)"), "leaks judged in part: while recording: looking for leaks"),
-        (marks.partly(("peak",), "it is half of it"), "peak judged in part: it is half of it"),
+        (marks.trouble("the hook broke"), "leaks and peak checked in part: while recording: the hook broke"),
+        (marks.trouble("looking for leaks: KeyError(3)"), "leaks checked in part: while recording: looking for leaks"),
+        (marks.partly(("peak",), "it is half of it"), "peak checked in part: it is half of it"),
         (
             marks.recording("torch", "2.13", native=False),
-            "leaks and peak judged in part: torch was recorded without native extensions",
+            "leaks and peak checked in part: torch was recorded without native extensions",
         ),
     ],
 )
@@ -128,7 +131,7 @@ def test_what_a_recorder_does_not_see(mark, told, tmp_path):
     record(tmp_path / "t", f"recorder.mark({mark!r})\n{checked()}")
     verdict, (line,) = seen(tmp_path / "t")
     assert line.startswith(told)
-    assert (" in what was checked;" in verdict) == line.startswith("leaks")
+    assert ("but not everything was checked." in verdict) == line.startswith("leaks")
 
 
 def test_natively_recorded_is_all_there_is_to_say(tmp_path):
@@ -138,24 +141,24 @@ def test_natively_recorded_is_all_there_is_to_say(tmp_path):
 
 def test_of_many_processes_a_few_are_named():
     found = [coverage.NotJudged("leaks", "they were killed", processes=tuple(range(1, 8)))]
-    assert coverage.lines(found, 9) == ["leaks not judged: they were killed (processes 1, 2, 3, 4 and 3 more)"]
-    assert coverage.lines(found, 7) == ["leaks not judged: they were killed"]
+    assert coverage.lines(found, 9) == ["leaks not checked: they were killed (processes 1, 2, 3, 4 and 3 more)"]
+    assert coverage.lines(found, 7) == ["leaks not checked: they were killed"]
 
 
 def run(folder, *words):
     call = [sys.executable, "-m", "tenure", "run", "-o", "t", *words]
     done = subprocess.run(call, cwd=folder, capture_output=True, text=True, env=CLEAN, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
-    return " ".join(done.stderr.split())
+    return " ".join(done.stderr.replace("\ntenure:   ", "\n").split())  # long lines are broken
 
 
 def test_recording_a_few_steps_of_a_real_training(tmp_path):
     """An optimizer goes through its hooks while the recording ends."""
     pytest.importorskip("torch")
     text = run(tmp_path, "--steps", "3", str(EXAMPLE))
-    assert "leaks not judged: 3 steps ran; a leak needs about 16 to show" in text
-    assert "leaks not judged: recording stopped after 3 steps, as requested" in text
-    assert seen(tmp_path / "t")[0].startswith("Verdict: leaks not judged;")
+    assert "leaks not checked: the run was too short (3 steps; about 16 are needed)" in text
+    assert "recording stopped after 3 steps, as requested" in text
+    assert seen(tmp_path / "t")[0].startswith("Summary: leaks not checked.")
 
 
 THREAD = """
@@ -173,8 +176,8 @@ thread.join()
 def test_a_main_thread_that_waits_is_not_checked(tmp_path):
     pytest.importorskip("torch")
     (tmp_path / "s.py").write_text(THREAD)
-    assert "leaks not judged: the main thread was busy in one call" in run(tmp_path, "s.py")
-    assert seen(tmp_path / "t")[0].startswith("Verdict: leaks not judged;")
+    assert "leaks not checked: the main thread was busy in one call" in run(tmp_path, "s.py")
+    assert seen(tmp_path / "t")[0].startswith("Summary: leaks not checked.")
 
 
 BACKWARD = """
@@ -194,36 +197,56 @@ def test_long_backward_passes_do_not_keep_a_training_from_being_judged(tmp_path)
     pytest.importorskip("torch")
     (tmp_path / "s.py").write_text(BACKWARD)
     assert "judged" not in run(tmp_path, "s.py")
-    assert seen(tmp_path / "t")[0].startswith("Verdict: no leak;")
+    assert seen(tmp_path / "t")[0].startswith("Summary: no leak found.")
 
 
 def test_a_trace_that_cannot_be_read_is_not_judged(tmp_path):
     from tenure.cli import after
+    from tenure.views.console import last_lines
 
     record(tmp_path / "t", checked())
     (stream,) = (tmp_path / "t").glob("*.arrows")
     stream.write_bytes(stream.read_bytes()[:-9] + b"something")
-    (line,) = after.look(tmp_path / "t")[1]
-    assert line.startswith("leaks not judged: ")
-    assert "is damaged" in line
+    run = after.look(tmp_path / "t")
+    assert "is damaged" in run.unreadable
+    assert last_lines.render(run, 1000).startswith("tenure: leaks not checked: ")
 
 
 def test_why_nothing_was_recorded(tmp_path):
     from tenure.cli import after
 
-    assert "none of torch, jax, tensorflow was imported" in after.summary(tmp_path)
-    assert "could not begin" in after.summary(tmp_path, failed=True)
+    assert "did not import torch, jax or tensorflow" in after.look(tmp_path).empty
+    assert "failed before it imported torch, jax or tensorflow" in after.look(tmp_path, raised=True).empty
+    assert "could not begin" in after.look(tmp_path, failed=True).empty
     (tmp_path / "events-1.arrows").write_bytes(b"")
-    assert "no event reached" in after.summary(tmp_path)
+    assert "no event reached" in after.look(tmp_path).empty
 
 
 def test_a_framework_that_could_not_be_recorded_is_named(tmp_path):
     """A module of the user's may have a framework's name."""
     (tmp_path / "jax.py").write_text("x = 1\n")
     (tmp_path / "s.py").write_text("import jax\nprint(jax.x)\n")
-    assert "leaks judged in part: while recording: jax is not recorded: No module named 'jax._src'" in run(
+    assert "leaks checked in part: while recording: jax is not recorded: No module named 'jax._src'" in run(
         tmp_path, "s.py"
     )
     trace = tenure.load(tmp_path / "t")
     text = " ".join(report.render(summary(trace, trace.scanned, trace.peak())).split())
-    assert "leaks and peak judged in part: while recording: jax is not recorded" in text
+    assert "leaks and peak checked in part: while recording: jax is not recorded" in text
+
+
+@pytest.mark.parametrize("how", ["missing", "garbage", "cut", "pipe"])
+def test_leak_candidates_that_cannot_be_read_are_reported(tmp_path, how):
+    candidate = 'suspects.tell(recorder.folder, [suspects.Suspect("torch", "buffers", "/somewhere/train.py:3 in f")])'
+    counted = "checks.write(recorder.folder, Checks(os.getpid(), 40, 1000, 0, False, 1))"
+    record(tmp_path / "t", f"from tenure.trace import suspects\n{candidate}\n{counted}")
+    assert seen(tmp_path / "t")[1] == []
+    (path,) = (tmp_path / "t").glob("suspects-*.jsonl")
+    text = path.read_bytes()
+    path.unlink()
+    if how == "pipe":
+        os.mkfifo(path)
+    elif how != "missing":
+        path.write_bytes(text[: len(text) // 2] if how == "cut" else b"[1]\n\xff{")
+    verdict, limits = seen(tmp_path / "t")
+    assert "no leak" not in verdict
+    assert limits == [f"leaks not checked: 1 of 1 leak candidates cannot be read: {path.name} is damaged or missing"]

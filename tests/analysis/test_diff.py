@@ -85,7 +85,7 @@ def test_a_trace_and_itself_differ_in_nothing(traces):
 
 def test_what_cannot_be_compared_is_said(traces):
     a, b = traces
-    with pytest.raises(TypeError, match="needs another trace, or moments"):
+    with pytest.raises(TypeError, match="needs another trace, or two points in time"):
         a.diff()
     with pytest.raises(tenure.TraceError, match="has no step 4000"):
         a.diff(at=1, to=4000)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tenure.check.engine import check_source
+from tenure.lint.runner import check_source
 
 CASES = sorted((Path(__file__).parent / "cases").glob("*.md"))
 BLOCK = re.compile(r"```python (fires|silent)\n(.*?)```", re.DOTALL)

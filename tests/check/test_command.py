@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tenure.cli import main
+from tenure.lint.one_file import INTERNAL_ERROR
 
 LEAK = """\
 import torch
@@ -190,9 +191,10 @@ def test_notebooks(tmp_path, check):
 def test_the_second_run_is_from_the_cache(tmp_path, check, monkeypatch):
     (tmp_path / "train.py").write_text(LEAK)
     first = check("train.py", "--format", "json")
-    from tenure.check import engine
 
-    monkeypatch.setattr(engine, "check_bytes", lambda *a: pytest.fail("checked again"))
+    from tenure.lint import runner
+
+    monkeypatch.setattr(runner, "check_bytes", lambda *a: pytest.fail("checked again"))
     assert check("train.py", "--format", "json") == first
 
 
@@ -207,6 +209,15 @@ def test_a_changed_import_is_seen_in_spite_of_the_cache(tmp_path, check):
     assert (code, json.loads(out)[0]["code"], json.loads(out)[0]["file"]) == (1, "TN101", "main.py")
     helper.write_text(keep.format("print(x)"))
     assert check("main.py")[0] == 0
+
+
+def test_files_that_import_from_themselves_or_from_each_other(tmp_path, check):
+    """`accelerate.py` imports from the package of that name: next to it there is only itself."""
+    rest = "\n\ndef main(model):\n    place(model)\n    loss = model(1).sum()\n    loss.backward()\n\nmain(1)\n"
+    (tmp_path / "accelerate.py").write_text("import torch\nfrom accelerate import place" + rest)
+    (tmp_path / "one.py").write_text("import torch\nfrom two import place" + rest)
+    (tmp_path / "two.py").write_text("import torch\nfrom one import place" + rest)
+    assert check("accelerate.py", "one.py", "two.py") == (0, "", "")
 
 
 def test_bad_files_are_told_and_the_others_checked(tmp_path, check):
@@ -226,7 +237,7 @@ def test_bad_files_are_told_and_the_others_checked(tmp_path, check):
     for name in ("syntax.py", "coding.py", "bytes.py", "null.py", "deep.py", "nested.py", "a.ipynb", "dead.py"):
         lines = [line for line in err.splitlines() if f"/{name}: " in line]
         assert len(lines) == 1, name
-        assert "tenure's own" not in lines[0]
+        assert INTERNAL_ERROR not in lines[0]
     assert len(err.splitlines()) == 8
 
 
@@ -240,7 +251,7 @@ def test_a_very_long_file(tmp_path, check):
     (tmp_path / "long.py").write_text("import torch\n" + "x = 1\n" * 1_000_000 + tail)
     (tmp_path / "short.py").write_text("import torch\n" + "x = 1\n" * 10_000 + tail)
     code, out, err = check(".", "--format", "json", "--no-cache")
-    assert (code, err) == (1, "tenure: ./long.py: it has 1000004 lines: too long to be checked, it may have 300000\n")
+    assert (code, err) == (1, "tenure: ./long.py: it is too long to check: 1,000,004 lines; the limit is 300,000\n")
     assert [(f["code"], f["line"]) for f in json.loads(out)] == [("TN208", 10_004)]
 
 
@@ -265,7 +276,7 @@ def test_a_fix_keeps_encoding_byte_order_mark_and_line_ends(tmp_path, check):
 
 
 def test_lines_that_a_fix_adds_end_as_those_around_them():
-    from tenure.check.on_disk import Stored
+    from tenure.lint.stored_text import Stored
 
     assert Stored(b"a\r\nb\nc\r\nd").encoded("a\nb\nc\nnew\nd") == b"a\r\nb\nc\r\nnew\r\nd"
     assert Stored(b"a\r\nb\nc\n").encoded("new\na\nc\n") == b"new\r\na\r\nc\n"
@@ -289,7 +300,7 @@ def test_a_file_with_a_second_hard_link_is_not_fixed(tmp_path, check):
     (tmp_path / "shared.txt").hardlink_to(tmp_path / "a.py")
     code, _, err = check("a.py", "--fix")
     assert (code, (tmp_path / "a.py").read_text(), (tmp_path / "shared.txt").read_text()) == (1, LEAK, LEAK)
-    assert "a.py: not fixed: the same file has 2 hard links" in err
+    assert "a.py: not fixed: the file has 2 hard links" in err
     assert (tmp_path / "a.py").samefile(tmp_path / "shared.txt")
 
 
@@ -303,7 +314,7 @@ def test_a_fix_that_cannot_be_written_leaves_the_file(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (done.returncode, (tmp_path / "a.py").read_text()) == (1, LEAK)
-    assert "a.py: not fixed: File too large; the file is as it was" in done.stderr
+    assert "a.py: not fixed: File too large; the file is unchanged" in done.stderr
     assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
 
 
@@ -383,7 +394,7 @@ CELLS = {
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_a_cell_of_ipython_as_python(cell):
-    from tenure.check.notebook import source
+    from tenure.lint.notebooks import source
 
     text, where = source(notebook("first = 1", cell).encode())
     assert text == f"first = 1\n{CELLS[cell]}\n"
@@ -413,15 +424,18 @@ def test_notebooks_that_are_none_or_not_of_python(tmp_path, check):
     (tmp_path / "many.ipynb").write_text("[" + "[]," * 4_000_000 + "[]]")
     (tmp_path / "broken.ipynb").write_text(notebook("import torch", f"{LEAK}\nx = ("))
     (tmp_path / "r.ipynb").write_text(notebook("torch <- function(x) x", kernelspec={"language": "R"}))
+    (tmp_path / "none.ipynb").write_text("{}")
+    (tmp_path / "odd.ipynb").write_text(notebook(LEAK, kernelspec=5, language_info=[1]))
     (tmp_path / "old.ipynb").write_text(json.dumps({"worksheets": [{"cells": [{"cell_type": "code", "input": LEAK}]}]}))
     code, out, err = check(".", "--format", "concise")
     assert code == 1
-    assert [line.partition(":")[0] for line in out.splitlines()] == ["./old.ipynb"]
+    assert [line.partition(":")[0] for line in out.splitlines()] == ["./odd.ipynb", "./old.ipynb"]
     assert sorted(err.splitlines()) == [
         "tenure: ./broken.ipynb: cell 2, line 12: '(' was never closed",
-        "tenure: ./cells.ipynb: it is not a notebook: 'int' object has no attribute 'get'",
+        "tenure: ./cells.ipynb: it is not a notebook: it has no list of cells",
         "tenure: ./deep.ipynb: it is not a notebook: it is nested too deeply",
-        "tenure: ./many.ipynb: it is not a notebook: it holds more than 3,000,000 values",
+        "tenure: ./many.ipynb: it is not a notebook: it contains more than 3,000,000 values",
+        "tenure: ./none.ipynb: it is not a notebook: it has no list of cells",
         "tenure: ./number.ipynb: it is not a notebook: the source of cell 1 is not text",
     ]
 
@@ -473,3 +487,46 @@ def test_settings_of_a_wrong_type(tmp_path, check, text, words):
     (tmp_path / "pyproject.toml").write_text(f"[tool.tenure]\n{text}\n")
     code, _, err = check("train.py")
     assert (code, words in err) == (2, True), err
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero", "large"])
+def test_a_baseline_that_is_no_plain_file_or_too_large(tmp_path, check, name):
+    (tmp_path / "train.py").write_text(LEAK)
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "large").open("wb") as file:
+        file.truncate(1 << 30)
+    code, _, err = check("train.py", "--baseline", name)
+    assert code == 2
+    assert err.startswith(f"tenure: cannot read the baseline {name}: "), err
+
+
+def test_what_is_only_likely_is_a_warning_in_every_format(tmp_path, check):
+    driver = """\
+import torch
+
+
+def start():
+    net = torch.nn.Linear(2, 1)
+    kept = []
+    for _ in range(1000):
+        loss = net(torch.ones(1, 2)).sum()
+        loss.backward()
+        net.zero_grad()
+        del loss
+        kept.append(net(torch.ones(1, 2)))
+    print(len(kept))
+"""
+    (tmp_path / "train.py").write_text(driver)
+    code, out, _ = check("train.py", "--format", "json")
+    (finding,) = json.loads(out)
+    assert code == 1
+    assert (finding["severity"], finding["certain"], finding["fix"]["safe"]) == ("warning", False, False)
+    assert "warning[TN302]" in check("train.py")[1] and "(likely)" in check("train.py")[1]
+    assert check("train.py", "--format", "concise")[1].rstrip().endswith("(likely)")
+    assert check("train.py", "--format", "github")[1].startswith("::warning ")
+    (result,) = json.loads(check("train.py", "--format", "sarif")[1])["runs"][0]["results"]
+    assert result["level"] == "warning" and result["properties"]["certain"] is False
+    check("train.py", "--fix")
+    assert (tmp_path / "train.py").read_text() == driver
+    (tmp_path / "train.py").write_text(driver + "\n\nstart()\n")
+    assert "error[TN302]" in check("train.py")[1]

@@ -6,8 +6,8 @@ import sys
 
 from test_cases import blocks
 
-from tenure.check import fix
-from tenure.check.engine import check_source
+from tenure.lint import fixes
+from tenure.lint.runner import check_source
 
 RUN = """
 import sys, tempfile, os
@@ -26,7 +26,7 @@ def fixed(source):
     """The source after all rounds of fixing, and the codes that were fixed."""
     codes = set()
     for _ in range(8):
-        changed, done = fix.apply(source, check_source(source, "example.py"), "example.py", unsafe=True)
+        changed, done = fixes.apply(source, check_source(source, "example.py"), "example.py", unsafe=True)
         codes |= {finding.code for finding in done}
         if not done:
             break
@@ -57,7 +57,9 @@ def test_what_is_fixed_is_gone_and_stays_fixed():
 
 
 def test_fixed_programs_run():
-    texts = [text for source, text, _ in examples() if "tensorflow" not in source and "jax" not in source]
+    # torch's programs, but a Trainer of transformers needs a model and data, which no example has.
+    others = ("tensorflow", "jax", "transformers")
+    texts = [text for source, text, _ in examples() if not any(name in source for name in others)]
     assert len(texts) > 12
     done = subprocess.run([sys.executable, "-c", RUN], input=repr(texts), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

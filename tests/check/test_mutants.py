@@ -1,10 +1,11 @@
-"""Mutated programs: findings or one line, never an error of tenure's own. More of them: benchmarks/check_fuzz.py."""
+"""Mutated programs: findings or one line, never an internal error. More of them: benchmarks/check_fuzz.py."""
 
 import importlib.util
 import random
 from pathlib import Path
 
-from tenure.check.one_file import check_bytes
+from tenure.lint import one_file
+from tenure.lint.one_file import check_bytes
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -18,4 +19,10 @@ def test_mutants(monkeypatch):
     chance = random.Random(3)
     for number in range(300):
         raw = fuzz.TOUCH + fuzz.mutated(chance.choice(begin), chance, begin)
-        assert "tenure's own" not in check_bytes(raw, f"mutant{number}.py").problem
+        assert one_file.INTERNAL_ERROR not in check_bytes(raw, f"mutant{number}.py").problem
+
+
+def test_an_internal_error_is_one_line_that_says_so(monkeypatch):
+    monkeypatch.setattr(one_file, "follow", lambda *_: 1 / 0)
+    problem = check_bytes(b"import torch\nloss.backward()\n", "a.py").problem
+    assert problem == f"{one_file.INTERNAL_ERROR}: ZeroDivisionError: division by zero"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import jsonschema
 
-from tenure.check.engine import check_source
 from tenure.faults import FAULTS
 from tenure.findings import Finding, Place
+from tenure.lint.runner import check_source
 from tenure.views.formats import sarif
 
 # The OASIS standard's schema, as it comes with Microsoft's SARIF tools (MIT).

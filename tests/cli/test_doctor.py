@@ -41,7 +41,7 @@ def test_machines_read_the_same():
     for name in ("tenure_births", "tenure_references", "tenure_stacks"):
         assert found["native"][name]["state"] in ("active", "off")
     if found["frameworks"]["torch"]["version"]:
-        assert found["native"]["tenure_torch_handles"]["state"] in ("built", "not tried")
+        assert found["native"]["tenure_torch_handles"]["state"] in ("built", "not built")
     assert found["cache_not_used"] == []
 
 
@@ -92,4 +92,4 @@ def test_versions(monkeypatch, version, tested):
     assert found["frameworks"]["torch"]["tested"] is tested
     assert found["frameworks"]["jax"] == {"version": None, "tested": None, "tested_versions": ["0.10", "0.11"]}
     lines = [line for line in doctor._told(found) if line.startswith("torch")]
-    assert lines[0].endswith("(not among the tested versions: 2.11, 2.13)") is not tested
+    assert lines[0].endswith("(not a tested version; tested: 2.11, 2.13)") is not tested

@@ -55,7 +55,9 @@ def test_check(folder, capsys):
 def test_gc(folder, capsys):
     (folder / "tensors" / "w.v1-0123456789ab.safetensors").write_bytes(b"12345")
     assert main(["store", "gc", str(folder), "--dry-run"]) == 0
-    assert "would remove tensors/w.v1-0123456789ab.safetensors  5 bytes  no name has it" in capsys.readouterr().out
+    assert (
+        "would remove tensors/w.v1-0123456789ab.safetensors  5 bytes  no name refers to it" in capsys.readouterr().out
+    )
     assert main(["store", "gc", str(folder)]) == 0
     assert capsys.readouterr().out.endswith("removed 1 file, 5 bytes\n")
     assert len(os.listdir(folder / "tensors")) == 2
@@ -64,6 +66,6 @@ def test_gc(folder, capsys):
 def test_where_there_is_no_store(tmp_path, capsys):
     for what in ("ls", "check", "gc"):
         assert main(["store", what, str(tmp_path / "none")]) == 2
-        assert capsys.readouterr().err == f"tenure: file:{tmp_path}/none is no store: it has no index.sqlite\n"
+        assert capsys.readouterr().err == f"tenure: file:{tmp_path}/none is not a store: it has no index.sqlite\n"
     assert os.listdir(tmp_path) == []
     assert main(["store", "burn", str(tmp_path)]) == 2

@@ -35,8 +35,8 @@ def test_without_a_terminal_it_is_one_screen_of_text(folder, capsys):
     code, out, err = top(capsys, folder)
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == "train.py --lr 0.1  →  run"
-    assert out.splitlines()[1] == "2 processes together; ended after 0:02; step 20, 10.0 a second"
-    assert "cpu: 10.6 MiB now, peak 14.5 MiB, +128.0 KiB a step" in out
+    assert out.splitlines()[1] == "2 processes together; finished after 0:02; step 20, 10.0 per second"
+    assert "cpu: 10.6 MiB now, peak 14.5 MiB, +128.0 KiB per step" in out
     assert "train.py:9 in train" in out
     assert "\x1b" not in out
 
@@ -44,14 +44,14 @@ def test_without_a_terminal_it_is_one_screen_of_text(folder, capsys):
 def test_one_rank(folder, capsys):
     code, out, _ = top(capsys, folder, "--once", "--rank", 1)
     assert code == 0
-    assert out.splitlines()[1].startswith("rank 1; ended")
+    assert out.splitlines()[1].startswith("rank 1; finished")
     assert top(capsys, folder, "--once", "--rank", 7) == (2, "", f"tenure: {folder} has no rank 7\n")
 
 
 def test_one_stream(folder, capsys):
     code, out, _ = top(capsys, folder / "events-4001.arrows")
     assert code == 0
-    assert out.splitlines()[1].startswith("rank 1; ended")
+    assert out.splitlines()[1].startswith("rank 1; finished")
 
 
 @pytest.mark.parametrize("place", ["nowhere", "empty", "train.py", "\0"])
@@ -69,7 +69,7 @@ def test_nobody_runs(monkeypatch, capsys):
     code, out, err = top(capsys)
     assert (code, out) == (2, "")
     assert err == (
-        "tenure: no traced process of yours is running; start one with: tenure run SCRIPT, "
+        "tenure: none of your processes is being traced; start one with: tenure run SCRIPT, "
         "or name a trace: tenure top FOLDER\n"
     )
 
@@ -92,7 +92,7 @@ def test_several_run_and_are_listed(tmp_path, monkeypatch, capsys):
     code, out, err = top(capsys)
     assert (code, out) == (2, "")
     first, *rest = err.splitlines()
-    assert first == "tenure: several runs go on; choose one:"
+    assert first == "tenure: several runs are being traced; choose one:"
     assert sorted(line[:40].strip() for line in rest)[0].startswith("tenure top '")
     assert "tenure top 'a run'   pid 7: train.py ?[31m" in err
     assert all(len(line) < 150 for line in rest)

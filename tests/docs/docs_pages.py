@@ -1,11 +1,13 @@
-"""The programs and the commands in pages: taken out, run, and compared with what the page says that they print.
+"""Extract the programs and commands of a page, run them, and compare their output with what the page shows.
 
-`python tests/docs/docs_pages.py docs/tutorials/torch.md` writes into a page what its commands print today.
+`python tests/docs/docs_pages.py docs/tutorials/torch.md` writes the current output of its commands into a page.
 """
 
+import difflib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 FRAMEWORKS = ("torch", "tensorflow", "jax")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+# What the frameworks' libraries log as they are loaded.
+LOGGED = re.compile(r"^(WARNING: All log messages before|[IWE]\d{4} \d\d:).*\n", re.MULTILINE)
 _NAMED = re.compile(r"# (\S+\.py)\n")
 
 
@@ -48,7 +52,7 @@ def read(path):
                 page.programs[named[1]] = text
             else:
                 page.loose.append(text)
-        elif language == "":
+        elif language in ("", "console"):
             parts = re.split(r"^\$ (.*)\n", text, flags=re.MULTILINE)
             if parts[0]:
                 page.loose.append(text)
@@ -64,6 +68,8 @@ def printed(framework, pages, folder):
         place.mkdir()
         for name, text in page.programs.items():
             (place / name).write_text(text)
+        if any("examples/" in command for command, _ in page.sessions):
+            shutil.copytree(ROOT / "examples", place / "examples")
         work.append((str(place), [command for command, _ in page.sessions]))
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu", "OMP_NUM_THREADS": "1", "COLUMNS": "100"}
     done = subprocess.run(
@@ -76,7 +82,7 @@ def printed(framework, pages, folder):
 
 def clean(text, place):
     """Without the folder's name, and without what TensorFlow's libraries log as they are loaded."""
-    text = re.sub(r"^(WARNING: All log messages before|[IWE]\d{4} \d\d:).*\n", "", text, flags=re.MULTILINE)
+    text = LOGGED.sub("", text)
     return text.replace(f"{place}/", "").replace(place, Path(place).name).strip("\n")
 
 
@@ -91,7 +97,13 @@ def matches(said, told):
 def plain(text):
     text = re.sub(r"(?m)^ *[~^][ ~^]*\n", "", text)  # a traceback's marks, which each Python sets anew
     text = re.sub(r"[\d,]+(\.\d+)? (events|nodes|s\b)", r"N \2", text.strip("\n"))
-    text = re.sub(r"alive then: [\d.]+ ", "alive then: N ", text)  # the recorder is a tenth of a second behind
+    text = re.sub(
+        r"(?<=tenure: peak memory )[\d.]+ (.*) in step \d+;(.*\n(tenure:   .*\n)*)", r"N \1 in step N;\2", text
+    )
+    text = re.sub(r"(?<=N events, )[\d.]+ (bytes|[KMG]iB)", "N", text)  # the trace's size
+    text = re.sub(
+        r"allocated at that time: [\d.]+ ", "allocated at that time: N ", text
+    )  # the recorder is a tenth of a second behind
     return re.sub(r"→ \[\d+\]|\w+\[\d+\](?= \()", "[N]", text)  # which one of many was looked at
 
 
@@ -102,8 +114,27 @@ def fill(path):
     text = path.read_text()
     for (command, said), now in zip(page.sessions, told):
         if not matches(said, now):
-            text = text.replace(f"$ {command}\n{said}", f"$ {command}\n{now}\n\n", 1)
+            text = text.replace(f"$ {command}\n{said}", f"$ {command}\n{shortened(said, now)}\n\n", 1)
     path.write_text(_FENCE.sub(lambda fence: f"```{fence[1]}\n{fence[2].strip()}\n```", text))
+
+
+def shortened(said, now):
+    """The new output with the parts left out that the page leaves out: `...` stays where it was."""
+    lines, kept, at = now.split("\n"), [], 0
+    for part in re.split(r"^(?= *\.\.\.$)|(?<=\.\.\.)\n", said.strip("\n"), flags=re.MULTILINE):
+        if part.strip() in ("", "..."):
+            kept += [part] if part else []
+            continue
+        first, *_, last = [*part.strip("\n").split("\n")] * 2
+        first = nearest(first, lines, at)
+        at = nearest(last, lines, first) + 1 if "\n" in part.strip("\n") else first + 1
+        kept += lines[first:at]
+    return "\n".join(kept) if "..." in said.split() else now
+
+
+def nearest(line, lines, start):
+    """The index of the line, from start on, that is most like this one."""
+    return max(range(start, len(lines)), key=lambda n: difflib.SequenceMatcher(None, line, lines[n]).ratio())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import pytest
 
+import tenure
 from tenure.cli import VERBS
 from tenure.faults import FAULTS
 
@@ -47,13 +48,56 @@ def test_each_fault_has_its_page(site):
         words = re.sub(r"\W+", " ", fault.title.replace("`", ""))
         assert words in re.sub(r"\W+", " ", re.sub(r"<[^>]+>", "", page)), "its first sentence"
     wrong = (site / "faults/tn301.html").read_text()
-    assert "Wrong:" in wrong and "Right:" in wrong and 'class="codehilite"' in wrong
+    for number, heading in enumerate(("What it means", "Why it hurts", "Example", "Use instead", "How to be sure")):
+        assert re.findall(r"<h2[^>]*>([^<]*)<", wrong)[number] == heading
+    assert wrong.count('class="codehilite"') == 2
 
 
 def test_each_verb_has_its_page(site):
     for verb in VERBS:
         page = (site / f"commands/{verb}.html").read_text()
         assert f"usage: tenure {verb}" in page and "--help" in page
+
+
+def test_each_public_name_is_in_the_api_with_an_anchor(site):
+    index = (site / "api.html").read_text()
+    for name in tenure.__all__:
+        page, anchor = re.search(rf'<a href="([^"#]+)#([^"]+)"><code>{name}</code></a>', index).groups()
+        text = (site / page).read_text()
+        assert f'id="{anchor}"' in text
+        found = getattr(tenure, name)
+        if not isinstance(found, type):
+            assert f"tenure.{name}(" in re.sub(r"<[^>]+>", "", text)
+
+
+def test_the_list_of_the_api_is_up_to_date():
+    done = subprocess.run(
+        [sys.executable, "-c", "import _api; print(_api.index(), end='')"],
+        cwd=ROOT / "docs", capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == (ROOT / "docs/api.md").read_text(), "run: python docs/_api.py"
+
+
+def test_every_variable_and_every_command_is_on_the_page_of_the_environment():
+    text = (ROOT / "docs/environment.md").read_text()
+    read = re.compile(r"(?:getenv|is_on|environ(?:\.get)?|environ\b.*|TRACE =|RUN =)[\s(\[]*\"(TENURE_\w+)\"")
+    files = [
+        path
+        for folder in ("src", "native")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".h", ".cpp", ".c", ".pth")
+    ]
+    names = {name for path in files for name in read.findall(path.read_text())}
+    assert {"TENURE_TRACE", "TENURE_RUN", "TENURE_NATIVE", "TENURE_CACHE_DIR", "TENURE_TORCH_CALLS"} <= names
+    assert [name for name in sorted(names) if f"`{name}`" not in text] == []
+    assert [verb for verb in VERBS if f"`tenure {verb}" not in text] == []
+
+
+def test_the_api_shows_signatures_arguments_and_attributes(site):
+    text = re.sub(r"<[^>]+>", "", (site / "api/release.html").read_text())
+    assert "tenure.scope(name: str | None = None, *, cap: int | str | None = None) -&gt; Scope" in text
+    text = re.sub(r"<[^>]+>", "", (site / "api/inspect.html").read_text())
+    assert all(word in text for word in ("TensorInfo", "born", "Site | None", "framework(name: str) -&gt; Usage"))
 
 
 def test_what_messages_mean_leads_to_the_faults(site):
@@ -78,6 +122,15 @@ def test_what_is_broken_fails(tmp_path):
     told = done.stdout + done.stderr
     assert done.returncode == 1
     assert all(word in told for word in ("'nowhere.md'", "'#nowhere'", "lost.md", "benchmarks/nowhere.md")), told
+
+
+def test_every_file_that_the_architecture_names_is_there():
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    folders = [ROOT / name for name in ("src", "native", "tests", "docs")]
+    there = {f"/{path.relative_to(ROOT).as_posix()}" for one in folders for path in (one, *one.rglob("*"))}
+    names = set(re.findall(r"[\w/]+\.(?:py|cpp|c|h)\b", text)) | set(re.findall(r"\b([\w/]+)/(?=[\s,;:)])", text))
+    assert len(names) > 100
+    assert [name for name in sorted(names) if not any(path.endswith(f"/{name}") for path in there)] == []
 
 
 def anchors(path):

@@ -128,3 +128,42 @@ def test_the_command(tmp_path):
     assert done.stdout.startswith(b"TN201 closed-session\n\n")
     done = tenure("--format", "concise", str(log))
     assert done.stdout.startswith(b"/home/u/label.py:29:1: TN201 ")
+
+
+_RELEASED = {
+    "now": """sum() used torch tensor float32[1024] on cpu after it was released
+  created:  /home/u/train.py:11 in features():  rows.append(hidden[0])
+  released: by the exit of scope 'features' at /home/u/train.py:15:  print(features(x))
+  used:     /home/u/train.py:17:  total = sum(row.sum() for row in rows)
+  fix:      return it from the scope
+""",
+    "before": """torch tensor float32[1024] on cpu was used after its end, by sum()
+  born:  /home/u/train.py:11 in features():  rows.append(hidden[0])
+  ended: by the exit of scope 'features' at /home/u/train.py:15:  print(features(x))
+  used:  /home/u/train.py:17:  total = sum(row.sum() for row in rows)
+  fix:   return it from the scope
+""",
+}
+
+
+@pytest.mark.parametrize("form", _RELEASED)
+def test_released_tensors_are_explained_from_messages_of_all_versions(form):
+    text = PLAIN.replace(f"{CLOSED}\n", f"tenure.errors.TensorReleased: {_RELEASED[form]}")
+    finding = next(finding for raised in parse(text) if (finding := driver.find(raised)))
+    assert finding.code == "TN205"
+    head = "sum() used torch tensor float32[1024] on cpu after it was released by the exit of scope 'features'"
+    assert finding.message == head
+    places = [(place.role, place.file, place.line) for place in finding.places]
+    assert places == [(role, "/home/u/train.py", line) for role, line in (("birth", 11), ("end", 15), ("use", 17))]
+    assert finding.fix.message == "return it from the scope"
+
+
+@pytest.mark.parametrize(
+    "what", ["jax array float32[2] on cpu:0 was used", ".grad was read on torch tensor float32[2] on cpu"]
+)
+def test_released_tensors_are_named_whatever_used_them(what):
+    text = PLAIN.replace(
+        f"{CLOSED}\n", f"tenure.errors.TensorReleased: {what} after it was released\n  created:  unknown\n"
+    )
+    finding = next(finding for raised in parse(text) if (finding := driver.find(raised)))
+    assert finding.message == f"{what} after it was released"

@@ -361,7 +361,8 @@ def _control(fault: Fault | None, plain: bool) -> bytes:
     return struct.pack("=IiQIIIIII", mode, error, site, occurrence, on, 0, 0, 0, 0).ljust(_SIZE, b"\0")
 
 
-_OURS = re.compile(r"^tenure: .*\n", re.MULTILINE)
+# What tenure says; and Arrow's allocator, which is loaded with it, where no thread can be started (docs/limits.md).
+_OURS = re.compile(r"^(?:tenure: |<jemalloc>: arena 0 background thread creation failed).*\n", re.MULTILINE)
 
 
 def _without_ours(text: str) -> str:
@@ -462,11 +463,11 @@ def table(results: list[Result]) -> str:
 
 def page(results: list[Result], share: str) -> str:
     """The table, and what is in it."""
-    part = "All faults that the tool plans" if share == "1/1" else f"Part {share} of the faults that the tool plans"
+    part = "All failures that the tool plans" if share == "1/1" else f"Part {share} of the failures that the tool plans"
     about = (__doc__ or "").partition("Which calls")[2]
     return f"""# Failing calls
 
-One fault a run: a call of tenure's to the operating system fails, and the program must not show it. {part}; calls and
+In each run, one of tenure's calls to the operating system fails, and the program must not show it. {part}; calls and
 sites are those of the whole run. Made by `make faults`.
 
 {table(results)}

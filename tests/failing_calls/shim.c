@@ -99,6 +99,13 @@ static int passes_on(const char *ours, const char *function) {
            (strcmp(ours, "explain/uncaught.py") == 0 && strcmp(function, "in_thread") == 0);
 }
 
+/* Whether `site` runs a line of tenure's .pth file in this frame. */
+static int runs_our_pth(_PyInterpreterFrame *frame, PyCodeObject *code) {
+    if (strcmp(function_of(code), "addpackage") != 0 || code->co_argcount < 2) return 0;
+    PyObject *name = frame->localsplus[1]; /* the arguments are a folder and the name of a file */
+    return name && PyUnicode_Check(name) && PyUnicode_CompareWithASCIIString(name, "tenure-autostart.pth") == 0;
+}
+
 /* The collector runs those of the program wherever it is. */
 static int is_finalizer(const char *file, const char *function) {
     return strcmp(function, "__del__") == 0 || (strcmp(function, "__call__") == 0 && strstr(file, "/multiprocessing/util.py"));
@@ -127,8 +134,7 @@ static int is_tenures(int kind, void *caller, Site *site) {
         if (!code) continue;
         int lasti = _PyInterpreterFrame_LASTI(frame) * (int)sizeof(_Py_CODEUNIT);
         const char *file = file_of(code), *ours = below_tenure(file);
-        /* The line in tenure's .pth file, as `site` runs it. */
-        if (strcmp(inner, "<string>") == 0 && strcmp(function_of(code), "addpackage") == 0) begins = 1;
+        if (strcmp(inner, "<string>") == 0 && runs_our_pth(frame, code)) begins = 1;
         inner = file;
         if (!ours) {
             if (!site->depth && is_finalizer(file, function_of(code))) return 0;
@@ -182,7 +188,11 @@ static __attribute__((noinline)) int fails(int kind, void *caller, const char *a
     if (!control || !control->mode) return 0;
     int kept = errno;
     Site site;
-    if (!is_tenures(kind, caller, &site)) return errno = kept, 0;
+    if (!is_tenures(kind, caller, &site)) {
+        site.text[0] = 0; /* an extension that the program asked for, by using tenure: the harness has to know which */
+        if (control->mode == 1 && kind == k_dlopen && about && strstr(about, "/tenure_")) note("load", &site, 0, 0, kind, about);
+        return errno = kept, 0;
+    }
     uint64_t key = (site.hash ^ (uint64_t)(kind + 1)) * 1099511628211ULL;
     uint32_t occurrence = count(key);
     atomic_fetch_add(&control->calls, 1);

@@ -73,7 +73,7 @@ def test_a_call_between_two_instructions_of_a_compilation_does_not_wait_for_it(t
         signal.setitimer(signal.ITIMER_REAL, 0)
         print(len(calls) > 0, (module is None) == bool(native.reason("tenure_references")))
     """
-    environment = os.environ | {"TENURE_CACHE_DIR": str(tmp_path), "TENURE_CACHE": str(tmp_path)}
+    environment = os.environ | {"TENURE_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout, done.returncode) == ("True True\n", 0), done.stderr

@@ -217,20 +217,19 @@ def main():
     suites = [suite for suite in SUITES if not given.suites or {suite.name, suite.label} & set(given.suites)]
     runner = Runner(SUITES, given.folder, resume=given.resume)
     rows, clean, modes = [], True, given.mode or MODES
+    file = given.write
+    if file is None and suites == list(SUITES) and given.mode is None:
+        file = ROOT / "benchmarks" / "foreign.md"
     with ThreadPoolExecutor(given.jobs) as pool:
         for suite, (plain, results) in zip(suites, pool.map(compare, repeat(runner), suites, repeat(modes))):
             rows.append((suite, plain, results))
             clean = clean and all(result.is_clean for result in results.values())
             for line in listing(suite, results):
                 print(line, flush=True)
-    text = page(rows)
-    file = given.write
-    if file is None and suites == list(SUITES) and given.mode is None:
-        file = ROOT / "benchmarks" / "foreign.md"
-    if file is not None:
-        file.write_text(text)
-    else:
-        print(text)
+            if file is not None:
+                file.write_text(page(rows))  # after each: all of them take an hour
+    if file is None:
+        print(page(rows))
     return 0 if clean else 1
 
 

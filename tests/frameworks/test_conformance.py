@@ -227,7 +227,7 @@ def test_dispose_frees_what_nobody_else_needs(kit):
     assert [remnant.fate for remnant in told] == ["freed"]
     assert (told.freed_bytes, told.held_bytes, told.done) == (400, 0, True)
     assert told.freed[0].tensors[0].shape == (100,)
-    assert "freed 400 bytes, 0 bytes held" in str(told)
+    assert str(told).startswith("400 bytes freed, 0 bytes retained\n")
 
 
 def test_dispose_says_why_it_cannot(kit):
@@ -291,7 +291,7 @@ def test_every_use_of_an_ended_handle_raises(kit):
         with pytest.raises(tenure.TensorReleased) as caught:
             use(tensor)
         text = str(caught.value)
-        for part in ("float32[2, 3]", "born:", "ended: by dispose at", "used:", "fix:", "test_conformance.py"):
+        for part in ("float32[2, 3]", "created:", "released: by dispose at", "used:", "fix:", "test_conformance.py"):
             assert part in text
         assert caught.value.tensor.shape == (2, 3)
         assert isinstance(caught.value, RuntimeError)
@@ -302,7 +302,7 @@ def test_repr_of_an_ended_handle_says_where_and_why(framework, kit):
     tensor = kit.make(2)
     tenure.dispose(tensor)
     for text in (repr(tensor), str(tensor), f"{tensor}"):
-        assert text.startswith(f"<ended {framework}")
+        assert text.startswith(f"<released {framework}")
         assert "by dispose at test_conformance.py:" in text
 
 
@@ -359,7 +359,7 @@ def test_dispose_walks_containers(kit):
 def test_dispose_of_what_holds_no_tensors_says_so(kit, empty):
     told = tenure.dispose(empty)
     assert len(told) == 0
-    assert str(told) == "nothing to end: no tensors"
+    assert str(told) == "nothing to release: no tensors"
 
 
 # ------------------------------------------------------------------------------------------------ remains
@@ -467,7 +467,7 @@ def test_own_really_lets_go(kit):
     assert told.freed_bytes == 400
     assert tenure.info(owned).state == "disposed"
     assert tenure.info(owned).shape == (100,)
-    assert repr(owned).startswith("<ended ")
+    assert repr(owned).startswith("<released ")
     assert tuple(owned.shape) == (100,)
 
 
@@ -745,7 +745,7 @@ def test_ending_a_scope_early(kit):
             kit.touch(tensor)
         later = kit.make(3)
     assert kit.values(later) == [0.0, 1.0, 2.0]
-    assert s.remains is told
+    assert s.remains == told
 
 
 def test_what_was_disposed_inside_is_already_ended(kit):
@@ -796,7 +796,7 @@ def test_a_variable_can_be_disposed(framework, kit):
     told = tenure.dispose(variable)
     assert told.freed_bytes == 12
     assert tuple(variable.shape) == (3,)
-    assert repr(variable).startswith(f"<ended {framework}")
+    assert repr(variable).startswith(f"<released {framework}")
     with pytest.raises(tenure.TensorReleased):
         kit.add(variable)
 

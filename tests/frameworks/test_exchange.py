@@ -146,7 +146,7 @@ def test_a_copy_on_the_way_to_the_host_says_why(torch, np):
     conjugate = torch.complex(torch.ones(2), torch.ones(2)).conj()
     assert "conjugate" in exchange.host(conjugate).why
     swapped = np.arange(3, dtype=">i4")
-    assert exchange.host(swapped).why == "its bytes were in the other order"
+    assert exchange.host(swapped).why == "its bytes were in reverse order"
     assert bytes(exchange.host(swapped).data) == np.arange(3, dtype="<i4").tobytes()
 
 
@@ -206,11 +206,11 @@ def test_what_has_no_plain_bytes_is_refused_with_the_reason(torch, jax, tf, np):
     for match, thing in refused.items():
         with pytest.raises(tenure.Unsupported, match=match):
             exchange.host(thing)
-    with pytest.raises(tenure.Unsupported, match="no framework"):
+    with pytest.raises(tenure.Unsupported, match="not a framework"):
         exchange.into(np.ones(1), "mxnet")
     with pytest.raises(tenure.Unsupported, match="has 8 bytes, and these are 4"):
         exchange.made("numpy", bytes(4), "F32", (2,))
-    with pytest.raises(tenure.Unsupported, match="no dtype"):
+    with pytest.raises(tenure.Unsupported, match="not a dtype"):
         exchange.made("numpy", bytes(4), "F31", (1,))
 
 

@@ -151,3 +151,18 @@ def test_arrays_of_every_platform_are_seen(jax):
     environment = {name: value for name, value in os.environ.items() if name != "JAX_PLATFORMS"}
     done = subprocess.run([sys.executable, "-c", PLATFORMS], capture_output=True, text=True, env=environment)
     assert done.stdout == "[7, 9]\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("grown", "runs", "goes_on"),
+    [
+        (range(40), 40, True),  # before every run
+        (range(2, 40, 3), 40, True),  # a snapshot after every third
+        ([9, 19, 29, 39], 45, True),
+        (range(6), 40, False),  # the graph is built piece by piece, then only run
+        ([0, 1, 2, 3, 20], 40, False),
+    ],
+)
+def test_a_graph_that_regularly_grows_is_told_from_one_that_was_built(grown, runs, goes_on):
+    tensorflow = pytest.importorskip("tenure.frameworks.growing.tensorflow")
+    assert tensorflow._goes_on(list(grown), runs) is goes_on

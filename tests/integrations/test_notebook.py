@@ -59,19 +59,19 @@ def test_the_committed_notebook_has_no_outputs():
 
 def test_a_recorded_cell_shows_its_report(cells):
     shown = page(cells["cell-3"])
-    assert "Verdict: 1 leak: TN301" in shown
+    assert "Summary: 1 leak (TN301). Peak memory is" in shown
     assert "40 steps" in shown
-    assert "held Cell In[2]:12 history.append(loss)" in shown
+    assert "stored here Cell In[2]:12 history.append(loss)" in shown
     assert "loss = model(x).pow(2).mean()" in shown
     assert "Peak of" in shown
 
 
 def test_findings_holders_remains_info_and_memory(cells):
-    assert "TN301 history collects numbers together with the autograd graphs" in page(cells["cell-5"])
-    assert "← this reference keeps it" in page(cells["cell-5"])
+    assert "TN301 history collects tensors that still carry their autograd graph" in page(cells["cell-5"])
+    assert "← keeps it alive" in page(cells["cell-5"])
     assert "1 holder global history [3]" in page(cells["cell-7"])
     shown = page(cells["cell-9"])
-    assert "freed 0 bytes, 4.0 MiB held" in shown
+    assert "0 bytes freed, 4.0 MiB retained" in shown
     assert "view corner" in shown
     shown = page(cells["cell-10"])
     assert "torch tensor float32[1024, 1024] on cpu" in shown
@@ -86,7 +86,7 @@ def test_errors_values_and_wrong_words(cells):
     (value,) = [output for output in cells["value"] if output.output_type == "execute_result"]
     assert value["data"]["text/plain"].startswith("6.283")
     assert any("Wall time" in output.get("text", "") for output in cells["value"])
-    for name, word in (("usage", "unrecognized arguments: -x"), ("name", "'3x' is no name")):
+    for name, word in (("usage", "unrecognized arguments: -x"), ("name", "'3x' is not a valid name")):
         (told,) = cells[name]
         told = told.get("text") or told.get("evalue")
         assert word in told

@@ -75,7 +75,10 @@ def test_hostile_texts_are_a_block_of_code():
 
 @pytest.mark.parametrize(
     ("value", "writer", "words"),
-    [(3, Written(), "log() takes what memory() or load() gives; got int"), (tenure.memory(), 3, "int is no writer")],
+    [
+        (3, Written(), "log() takes the result of memory() or load(); got int"),
+        (tenure.memory(), 3, "int is not a writer"),
+    ],
 )
 def test_what_cannot_be_logged(value, writer, words):
     with pytest.raises(tenure.Unsupported) as error:

@@ -983,7 +983,7 @@ def test_torch_data_of_an_ended_tensor_is_out_of_reach(outcomes, state, name):
     if FALLBACK and name in BELOW_PYTHON and outcome["kind"] == "value":
         return  # without the native part it is NaN that they find (see docs/limits.md), or nothing was taken away
     assert outcome["kind"] == "error", outcome
-    told = outcome["ours"] or "<ended torch" in outcome["text"] or "used after its end" in outcome["text"]
+    told = outcome["ours"] or "<released torch" in outcome["text"] or "after it was released" in outcome["text"]
     never = outcome["type"] == "TypeError" and live.get("type") == "TypeError"
     own = name in REFUSED_BY_TORCH and REFUSED_BY_TORCH[name] in outcome["text"]
     assert told or never or own or name in FORCED, outcome
@@ -1189,7 +1189,7 @@ def test_tensorflow_data_of_an_ended_variable_is_out_of_reach(outcomes, tf, name
         assert "15." in outcome["text"]
         return
     assert outcome["kind"] == "error", outcome
-    told = outcome["ours"] or "<ended tensorflow" in outcome["text"] or "used after its end" in outcome["text"]
+    told = outcome["ours"] or "<released tensorflow" in outcome["text"] or "after it was released" in outcome["text"]
     assert told or outcome["type"] == "TypeError", outcome
 
 

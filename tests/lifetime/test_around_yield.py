@@ -52,6 +52,36 @@ def test_a_context_manager(manager):
     assert state(kept[-1]) == "disposed"
 
 
+def delegating():
+    return (yield from outer_step.__wrapped__())
+
+
+def test_a_generator_that_delegates():
+    kept = []
+    with contextlib.contextmanager(delegating)():
+        kept.append(torch.ones(3))
+        assert state(kept[0]) == "live"
+    assert state(kept[0]) == "disposed"
+
+
+def test_a_generator_that_is_used_before_the_yield():
+    """A scope in it covers its own code, although a context manager is what runs it."""
+
+    def made():
+        with tenure.scope():
+            yield torch.ones(2)
+
+    running = made()
+
+    @contextlib.contextmanager
+    def manager():
+        yield next(running)
+
+    with manager():
+        outside = torch.ones(3)
+    assert state(outside) == "live"
+
+
 def test_in_a_generator_it_covers_the_generator_alone():
     made = []
 
@@ -116,3 +146,55 @@ def test_a_yield_fixture_of_pytest(tmp_path):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=200)
     assert "3 passed" in done.stdout, done.stdout
+
+
+ASYNC_FIXTURES = """
+import pytest, tenure, torch
+{imports}
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@{fixture}
+async def scoped({arguments}):
+    with tenure.scope() as scope:
+        yield scope
+
+@{mark}
+async def test_it(scoped):
+    x = torch.ones(3)
+    print("seen", len(scoped.tensors()))
+"""
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        {"name": "pytest_asyncio", "fixture": "pytest_asyncio.fixture", "mark": "pytest.mark.asyncio", "arguments": ""},
+        {"name": "anyio", "fixture": "pytest.fixture", "mark": "pytest.mark.anyio", "arguments": "anyio_backend"},
+    ],
+    ids=lambda plugin: plugin["name"],
+)
+def test_an_async_fixture(tmp_path, plugin):
+    pytest.importorskip(plugin["name"])
+    text = ASYNC_FIXTURES.format(imports=f"import {plugin['name']}", **plugin)
+    (tmp_path / "test_it.py").write_text(text)
+    options = ["-s", "-p", "no:cacheprovider", "-W", "error::RuntimeWarning"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "test_it.py"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "seen 1" in done.stdout
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("version", "shares"), [("0.24.0", False), ("0.25.0", True), ("1.2.0", True), ("0.25rc1", True)]
+)
+def test_which_versions_share_the_context_of_an_async_fixture(monkeypatch, version, shares):
+    from importlib import metadata
+
+    from tenure.lifetime import scope
+
+    monkeypatch.setattr(metadata, "version", lambda name: version)
+    assert scope._shares_context.__wrapped__("pytest-asyncio") is shares

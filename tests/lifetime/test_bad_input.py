@@ -91,7 +91,7 @@ def test_a_scope_entered_twice():
     with s, pytest.raises(tenure.ScopeError, match="'once' was entered already") as caught:
         s.__enter__()
     assert "test_bad_input.py" in str(caught.value)
-    with pytest.raises(tenure.ScopeError, match="a scope is for one use"):
+    with pytest.raises(tenure.ScopeError, match="use a scope only once"):
         s.__enter__()
 
 
@@ -111,7 +111,7 @@ def test_a_scope_never_entered():
     for use in (lambda: s.__exit__(None, None, None), s.end, lambda: s.keep(1)):
         with pytest.raises(tenure.ScopeError, match="'idle' was never entered"):
             use()
-    with pytest.raises(tenure.ScopeError, match="has not ended yet"):
+    with pytest.raises(tenure.ScopeError, match="is still open"):
         s.remains  # noqa: B018
     assert s.tensors() == []
     assert s.nbytes == 0
@@ -119,7 +119,7 @@ def test_a_scope_never_entered():
 
 
 def test_the_remains_of_an_open_scope():
-    with tenure.scope("open") as s, pytest.raises(tenure.ScopeError, match="has not ended yet"):
+    with tenure.scope("open") as s, pytest.raises(tenure.ScopeError, match="is still open"):
         s.remains  # noqa: B018
 
 
@@ -163,7 +163,7 @@ def test_a_scope_decorates_functions_only(thing):
 
 
 def test_a_cap_that_is_exceeded_names_the_largest():
-    with pytest.raises(tenure.CapExceeded, match="over its cap of 10 bytes"):
+    with pytest.raises(tenure.CapExceeded, match="its cap is 10 bytes"):
         with tenure.scope("small", cap="10 B"):
             x = torch.ones(100)
             y = torch.ones(1)
@@ -200,7 +200,7 @@ def _try(make, call, fates, states):
         told = tenure.dispose(thing)
         _report(told, fates)
         if tenure.info(thing).state == "disposed":
-            assert "<ended " in repr(thing)  # a key shows the array under it
+            assert "<released " in repr(thing)  # a key shows the array under it
         assert {one.fate for one in tenure.dispose(thing)} <= {"already", "cannot"}
         assert tenure.info(thing).shape is not None
     elif call == "scope":
@@ -214,7 +214,7 @@ def _try(make, call, fates, states):
         if states == ("live",):
             owned = tenure.own(thing)
             tenure.dispose(owned)
-            assert repr(owned).startswith("<ended ")
+            assert repr(owned).startswith("<released ")
         else:
             try:
                 tenure.own(thing)
@@ -497,7 +497,7 @@ def _inside(transform):
         result = transform(body)
         assert told[0][0] == "symbolic", told
         assert told[0][1] == ["cannot"], told
-        assert "cannot be ended" in told[0][2]
+        assert "cannot be released" in told[0][2]
         assert told[1] == "refused", told
         return result
 
@@ -872,7 +872,7 @@ def _inside_function():
 
     result = tf.function(body)(tf.ones(3))
     assert told[0][:2] == ("symbolic", ["cannot"]), told
-    assert "cannot be ended" in told[0][2]
+    assert "cannot be released" in told[0][2]
     assert told[1] == "refused", told
     return result
 

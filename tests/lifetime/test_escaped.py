@@ -34,14 +34,14 @@ def test_the_place_of_birth_of_what_was_kept(forever):
         kept = tenure.keep(torch.ones(3), forever=forever)
     assert tenure.info(kept).born.line == 34
     tenure.dispose(kept)
-    with pytest.raises(tenure.TensorReleased, match=r"born:  .*test_escaped.py:34"):
+    with pytest.raises(tenure.TensorReleased, match=r"created:  .*test_escaped.py:34"):
         kept.sum()
 
 
 def test_the_place_of_birth_of_what_was_returned():
     made = tenure.scope("made")(lambda: torch.ones(3))()
     tenure.dispose(made)
-    with pytest.raises(tenure.TensorReleased, match=r"born:  .*test_escaped.py:42"):
+    with pytest.raises(tenure.TensorReleased, match=r"created:  .*test_escaped.py:42"):
         made.sum()
     one, other = tenure.scope(lambda: (torch.ones(3), torch.zeros(3)))()
     torch.utils.swap_tensors(one, other)

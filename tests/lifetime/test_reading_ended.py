@@ -39,7 +39,7 @@ read = 0
 for x in made:
     names = dir(x)
     tenure.dispose(x)
-    assert "ended" in repr(x) and "ended" in str(x) and "ended" in f"{x}", repr(x)
+    assert "released" in repr(x) and "released" in str(x) and "released" in f"{x}", repr(x)
     for name in names:
         attempt(name, lambda: getattr(x, name))
         read += 1

@@ -196,7 +196,7 @@ def test_leaving_the_scope_ends_it():
         tensor = torch.ones(2)
     assert state(tensor) == "disposed"
     assert s.tensors() == []
-    assert repr(s).endswith("ended>")
+    assert repr(s).endswith("exited>")
 
 
 def test_disposing_after_letting_out_is_an_ordinary_dispose():

@@ -24,6 +24,7 @@ TESTS = (
     "tests/trace/test_jax_recording.py",
     "tests/trace/test_tensorflow_recording.py",
     "tests/trace/test_children.py",
+    "tests/trace/test_threads_and_forks.py",
     "tests/trace/test_digest.py",
     "tests/analysis/test_scan.py",
     "tests/lifetime",

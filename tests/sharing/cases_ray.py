@@ -205,7 +205,7 @@ def test_the_index_dies_and_nothing_is_lost(nodes, url):
         store.delete("there")
     with pytest.raises(NameMissing, match="deleted: .*test_the_index_dies"):
         store["gone"]
-    with pytest.raises(StoreError, match="version 7 was expected"):
+    with pytest.raises(StoreError, match="was expected to be at version 7"):
         store.put("here", numpy.ones(1), expect=7)
     assert store.put("here", numpy.ones(1), expect=versions["here"]) > versions["here"]
     # One that was ended by hand is not started again by Ray, but by the next who asks.
@@ -329,7 +329,7 @@ def test_another_tenure_keeps_the_store(nodes):
             return 99
 
     stranger = Stranger.options(name=INDEX, namespace="strange", lifetime="detached").remote()
-    with pytest.raises(StoreError, match="kept by another tenure, which speaks protocol 99, and this one 1"):
+    with pytest.raises(StoreError, match="opened by another version of tenure, with protocol 99; this version uses 1"):
         Store("ray:strange")
     ray.kill(stranger)
 

@@ -85,3 +85,42 @@ def test_an_interrupt_leaves_nothing_open(what):
     command = [sys.executable, "-c", STRESS, what]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=CLEAN, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+CLOSES = """
+import concurrent.futures, random, signal, threading, tenure
+armed = False
+def alarm(*_):
+    if armed:
+        raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, alarm)
+draws, hits = random.Random(1), 0
+for _ in range(ROUNDS):
+    session, gate, report = tenure.Session(workers=1), threading.Event(), []
+    futures = [session.submit(gate.wait, 60), *(session.submit(pow, number, 2) for number in range(40))]
+    threading.Timer(0.002, gate.set).start()
+    try:
+        armed = True
+        signal.setitimer(signal.ITIMER_REAL, draws.uniform(0.00001, 0.0006))
+        session.close(cancel=True)
+        armed = False
+    except KeyboardInterrupt:
+        armed = False
+        hits += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    gate.set()
+    waiting = concurrent.futures.wait(futures, 60).not_done
+    assert not waiting, {future.fate for future in waiting}
+    again = threading.Thread(target=lambda: report.append(session.close()), daemon=True)
+    again.start()
+    again.join(60)
+    assert report and report[0].ended, "the session has not ended"
+    assert report[0].done + report[0].cancelled == len(futures), report[0]
+assert hits >= ROUNDS // 10, hits
+"""
+
+
+def test_an_interrupted_close_cancels_every_run_and_ends_the_session():
+    command = [sys.executable, "-c", CLOSES.replace("ROUNDS", "300")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=CLEAN, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -66,14 +66,14 @@ def test_a_name_is_one_store_for_the_process():
     assert "x" not in tenure.Store("memory:")
     assert "x" not in tenure.Store()
     del tenure.Store("memory:cache")["x"]
-    with pytest.raises(tenure.StoreError, match="is no name"):
+    with pytest.raises(tenure.StoreError, match="is not a valid name"):
         tenure.Store("memory:../x")
 
 
 @pytest.mark.parametrize("url", ["redis:x", "memory", "", "mem:", 3, None, "file", "MEMORY:"])
 def test_an_unknown_address_says_which_there_are(url):
     with pytest.raises(
-        tenure.StoreError, match='is no store: the URL begins with one of "memory:…", "file:…", "ray:…"'
+        tenure.StoreError, match='is not a store: the URL begins with one of "memory:…", "file:…", "ray:…"'
     ):
         tenure.Store(url)
 
@@ -197,7 +197,7 @@ def test_who_leases_it_himself_is_told_so_at_once(store, framework):
     store["w"] = make(framework, [1.0])
     with (
         store.lease("w"),
-        pytest.raises(tenure.StoreError, match="leased: .*test_memory.py:\\d+.*\n  fix: .* end the lease first"),
+        pytest.raises(tenure.StoreError, match="leased: .*test_memory.py:\\d+.*\n  fix: .* release the lease first"),
     ):
         store.delete("w", wait=math.inf)
     store.delete("w", wait=math.inf)

@@ -34,7 +34,7 @@ def test_an_open_session_does_not_hang_the_exit():
     """)
     assert (done.returncode, done.stdout) == (0, "end\n")
     assert "session 'open'" in done.stderr
-    assert "was open when Python ended: 10 runs that waited were cancelled, and a run was still going on" in done.stderr
+    assert "was open when Python exited: 10 runs that waited were cancelled, and a run was not finished" in done.stderr
     assert seconds < 40
 
 
@@ -81,7 +81,7 @@ def test_a_forked_child():
                 try:
                     ask()
                 except tenure.SessionClosed as error:
-                    assert "was forked off process" in str(error), error
+                    assert "is a fork of process" in str(error), error
                     assert "open a session in the child" in str(error), error
                 else:
                     raise AssertionError(ask)

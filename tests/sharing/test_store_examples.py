@@ -28,7 +28,7 @@ def test_what_the_functions_give(examples, capsys, tf, torch, jax, np):
     assert examples.what_remains(store) == 1024 * 1024
     told = capsys.readouterr().out
     assert "'w' is in use and was not deleted\n  leased: " in told
-    assert "held by local weights (sharing_stores.py:" in told
+    assert "retained by local weights (sharing_stores.py:" in told
     assert "deleted: " in told
 
 

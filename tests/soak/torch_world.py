@@ -427,7 +427,7 @@ class TorchWorld(World):
                 made.append(torch.ones(10))
         except tenure.CapExceeded:
             for handle in made:
-                if "ended" not in repr(handle):
+                if "released" not in repr(handle):
                     raise Wrong("a capped scope left a tensor alive") from None
             return
         raise Wrong("a cap was passed over")

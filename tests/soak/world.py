@@ -247,7 +247,7 @@ class World:
         """An ended handle tells what it was, and refuses its data."""
         thing = slot.thing
         text = repr(thing)
-        if "ended" not in text or str(thing) != text:
+        if "released" not in text or str(thing) != text:
             raise Wrong(f"slot {slot.number} has ended, yet its repr is {text!r}")
         if slot.owned is None and self.meta(thing) != slot.meta:
             raise Wrong(f"ended slot {slot.number} says {self.meta(thing)}, was {slot.meta}")
@@ -446,7 +446,7 @@ class World:
             return
         given = self.wrap(chosen, k)
         told = tenure.remains(given)
-        unsure = any("cannot be told beforehand" in remnant.reason for remnant in told) or any(
+        unsure = any("tenure cannot determine whether" in remnant.reason for remnant in told) or any(
             map(self.unforeseen, doomed)
         )
         remains = tenure.dispose(given)

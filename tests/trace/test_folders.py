@@ -89,7 +89,7 @@ def test_a_trace_is_replaced_only_if_asked_for_and_then_nothing_else_is(trace, t
 
 
 def test_a_kind_of_file_that_is_not_listed_is_not_written(tmp_path):
-    with pytest.raises(ValueError, match="surprises is no kind of file of a trace"):
+    with pytest.raises(ValueError, match="surprises is not a kind of file of a trace"):
         told.write(tmp_path, "surprises", {})
     assert list(tmp_path.iterdir()) == []
 
@@ -198,7 +198,7 @@ def test_every_kind_of_file_beside_a_stream_is_known():
     """A kind that is not would be left behind, and read with the next trace."""
     home = Path(folders.__file__).parent
     kinds = {
-        kind for path in home.glob("*.py") for kind in re.findall(r'told\.read\(\w+, "?(\w+)"?\)', path.read_text())
+        kind for path in home.glob("*.py") for kind in re.findall(r'told\.read\(\w+, "?(\w+)"?[,)]', path.read_text())
     }
     kinds = {getattr(importlib.import_module("tenure.trace.checks"), kind, kind) for kind in kinds}
     assert {"suspects", "autopsy", "donations", "checks"} <= kinds <= set(told.KINDS)

@@ -84,7 +84,7 @@ def test_damage_is_said(made, harm):
     else:
         sums.unlink()
     tail = Tail(made.path, COLUMNS)
-    with pytest.raises(TraceError, match=r"damaged|no sums"):
+    with pytest.raises(TraceError, match=r"damaged|no file of checksums"):
         tail.read()
     tail.close()
 

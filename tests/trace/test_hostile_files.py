@@ -79,13 +79,19 @@ def bombs():
         "place as text": (b"\x80\x04]p536870911\n.", "a number that is too large"),
         "place with names": (b"\x80\x04\x8c\x04abcd]r\x00\x00\x00\x10.", "a number that is too large"),
         "length": (b"\x80\x04\x8e\x00\x00\x00\x00\x02\x00\x00\x00.", "it is cut off"),
-        "lists": (b"\x80\x04(" + b"]" * 3_000_000 + b"l.", "made of empty values"),
-        "gzip of nothing": (gzip.compress(bytes(50_000_000)), "is no trace"),
+        "lists": (b"\x80\x04(" + b"]" * 3_000_000 + b"l.", "almost only empty values"),
+        "gzip of nothing": (gzip.compress(bytes(50_000_000)), "is not a trace"),
         "gzip of a pickle": (gzip.compress(b"\x80\x04(" + b"N" * 50_000_000 + b"l."), "no such file does"),
         "gzip of a profile": (gzip.compress(b"\x0a\x04\x08\x01\x10\x02" + b"2\x00" * 10_000_000), "no such file does"),
         "profile": (b"\x0a\x04\x08\x01\x10\x02" + b"2\x00" * 2_000_000, "more than 1,000,000 parts"),
-        "repeated blocks": (snapshot(segments=[segment] * 20_000), "more than a file of its size can hold"),
-        "repeated events": (snapshot(device_traces=[[{}] * 20_000] * 20_000), "more than a file of its size can hold"),
+        "repeated blocks": (
+            snapshot(segments=[segment] * 20_000),
+            "more blocks and events than a file of its size can contain",
+        ),
+        "repeated events": (
+            snapshot(device_traces=[[{}] * 20_000] * 20_000),
+            "more blocks and events than a file of its size can contain",
+        ),
         "long stacks": (snapshot(segments=[{**segment, "blocks": [long]}]), "longer than a file of its size"),
     }
 
@@ -159,7 +165,7 @@ def test_notes_that_are_no_list(tmp_path, notes):
     if notes is None or notes == [1, None]:
         load(tmp_path / "run")
         return
-    with pytest.raises(TraceError, match=r"meta.json is damaged: its notes are no list"):
+    with pytest.raises(TraceError, match=r"meta.json is damaged: its notes are not a list"):
         load(tmp_path / "run")
 
 

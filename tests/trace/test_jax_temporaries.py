@@ -45,7 +45,7 @@ def test_the_peak_is_of_arrays_alone(native, tmp_path):
         assert (found.peak.past, trace.drag()) == (0, None)
     (line,) = [line for line in found.limits if "arrays alone" in line]
     assert line == (
-        "peak judged in part: it counts arrays alone, not the temporary memory of compiled programs: "
+        "peak checked in part: it counts arrays alone, not the temporary memory of compiled programs: "
         f"by XLA's figures up to {size(temporaries)} more, in jit_widest"
     )
     assert line in " ".join(report.render(found).split())

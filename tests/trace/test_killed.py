@@ -57,9 +57,9 @@ def kill_and_look(folder, seconds):
     try:
         trace = load(folder)
     except TraceError as error:  # killed before the first batch
-        assert "holds no events" in str(error)
+        assert "contains no events" in str(error)
         return stamps[-1] - stamps[0], slack
-    assert [note for note in trace.notes if "did not end its stream" in note]
+    assert [note for note in trace.notes if "did not close its stream" in note]
     times = trace.sql("select epoch_us(time) as t from events where event = 'birth' order by t")["t"].to_pylist()
     assert times == stamps[: len(times)] or stamps == times[: len(stamps)]  # no holes
     return max(0, stamps[-1] - times[-1]), slack
@@ -117,14 +117,14 @@ def check_the_script_went_on(done):
     assert done.stdout == "the script went on\n"
     assert done.stderr.count("\n") == 1
     assert "cannot write to the trace" in done.stderr
-    assert "it is kept up to here, the script goes on" in done.stderr
+    assert "the trace is kept up to here, and the script continues" in done.stderr
 
 
 def check_the_trace_is_kept(folder):
     trace = load(folder)
     assert sum(process.events for process in trace.processes) >= 100
     assert trace.buffers().num_rows >= 100
-    assert [note for note in trace.notes if "did not end its stream" in note]
+    assert [note for note in trace.notes if "did not close its stream" in note]
 
 
 def test_a_file_that_may_not_grow_ends_the_trace_not_the_script(tmp_path):

@@ -190,7 +190,7 @@ def test_python_that_reads_no_site_is_not_recorded_and_not_disturbed(tmp_path):
     packages = sysconfig.get_path("purelib")
     odd = Odd(options=["-S"], environment={"PYTHONPATH": os.pathsep.join((home, packages))})
     same(tmp_path, odd, recorded=(), hows=("TENURE_TRACE",))
-    same(tmp_path / "run", odd, recorded=(), hows=("run",), says="nothing will be recorded: with -S ")
+    same(tmp_path / "run", odd, recorded=(), hows=("run",), says="nothing will be recorded: with -S, ")
 
 
 @needs_root

@@ -232,9 +232,9 @@ def wrong(folder):
 
 def test_what_is_not_there_is_said(tmp_path):
     assert "does not exist" in wrong(tmp_path / "nothing")
-    assert "holds no trace" in wrong(tmp_path)
+    assert "contains no trace" in wrong(tmp_path)
     (tmp_path / "x.txt").write_text("hello")
-    assert "x.txt is no trace" in wrong(tmp_path / "x.txt")
+    assert "x.txt is not a trace" in wrong(tmp_path / "x.txt")
     assert wrong("a\0b")
     assert wrong(tmp_path / "nothing").count("nothing") == 1
 
@@ -290,7 +290,7 @@ def test_a_stream_that_lost_its_tail_is_said(copy):
     assert f"it ends at byte {size // 2:,}, but" in told
     file.with_suffix(".sums").unlink()
     whole = load(copy)
-    assert any("did not end its stream" in note for note in whole.notes)
+    assert any("did not close its stream" in note for note in whole.notes)
     assert any("is missing or empty" in note for note in whole.notes)
     assert 0 < whole.events().read_all().num_rows
 
@@ -307,15 +307,15 @@ def test_a_stream_that_was_being_written_is_read_to_its_last_batch(copy):
     process = next(process for process in trace.processes if process.path == file)
     assert not process.complete
     assert 0 < process.events < before.events
-    assert [note for note in trace.notes if f"100 bytes after its last whole batch (byte {end:,})" in note]
+    assert [note for note in trace.notes if f"100 bytes after its last complete batch (byte {end:,})" in note]
 
 
 def test_a_process_that_wrote_nothing_is_noted(copy):
     (copy / "events-1.arrows").write_bytes(b"")
     (copy / "events-1.sums").write_bytes(b"")
     trace = load(copy)
-    assert trace.notes == ("events-1.arrows holds no whole batch: its process ended before it could write one",)
-    assert "holds no events" in wrong(copy / "events-1.arrows")
+    assert trace.notes == ("events-1.arrows contains no complete batch: its process exited before it could write one",)
+    assert "contains no events" in wrong(copy / "events-1.arrows")
 
 
 def test_one_process_twice(copy):
@@ -382,9 +382,9 @@ def test_numbers_that_cannot_be_are_damage(tmp_path, wrong_one):
     words["event"].number("birth")
     stream.write(words.batch({"time": [1], "buffer": [1], "bytes": [8], "event": [0], **wrong_one}, 1))
     stream.close()
-    with pytest.raises(TraceError, match="holds what cannot be"):
+    with pytest.raises(TraceError, match="contains impossible values"):
         load(tmp_path).events().read_all()
-    with pytest.raises(TraceError, match="holds what cannot be"):
+    with pytest.raises(TraceError, match="contains impossible values"):
         load(tmp_path).buffers()
 
 

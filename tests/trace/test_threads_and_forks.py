@@ -1,14 +1,19 @@
 """Programs with threads, forks and interrupts run as they do without tenure: nothing hangs, nothing is left behind."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
+import weakref
 
 import pytest
 
 import tenure
 from tenure.trace import folders
+from tenure.trace.events import Dictionary
+from tenure.trace.rows import Rows
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
 
@@ -55,6 +60,27 @@ print("all threads done", [t.name for t in threading.enumerate()], threading.act
 @pytest.mark.parametrize("native", ["1", pytest.param("0", marks=pytest.mark.long)])
 def test_a_program_that_joins_all_threads(tmp_path, needs_torch, native):
     assert call(tmp_path, JOIN, native=native) == "all threads done ['MainThread'] 1\n"
+
+
+# A process with one thread: no thread of torch's could take the signal either.
+WAITS = """
+import os, signal, time
+import torch
+
+torch.ones(3)
+time.sleep(0.5)
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(0.5)
+print(signal.sigwait({signal.SIGTERM}).name, sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+"""
+
+
+@pytest.mark.parametrize("run", [False, True])
+def test_signals_that_the_program_waits_for_reach_it(tmp_path, needs_torch, run, monkeypatch):
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.setitem(CLEAN, name, "1")
+    assert call(tmp_path, WAITS, run=run) == "SIGTERM [<Signals.SIGTERM: 15>]\n"
 
 
 def test_no_thread_of_ours_is_seen_and_none_is_left(tmp_path):
@@ -277,7 +303,7 @@ def test_a_trace_that_could_not_be_written_to_the_end_says_why(tmp_path, needs_t
     (process,) = trace.processes
     assert not process.complete
     assert process.failure == "File too large"
-    assert any("its trace could not be written any more: File too large" in note for note in trace.notes)
+    assert any("its trace could not be written any further: File too large" in note for note in trace.notes)
     assert not any("killed" in note for note in trace.notes)
     report = tenure_says("report", tmp_path / "t")
     assert "File too large" in report
@@ -384,3 +410,41 @@ print(hits > ROUNDS / 2)
 
 def test_an_interrupt_in_submit_leaves_the_session_whole(tmp_path):
     assert call(tmp_path, SUBMITS.replace("ROUNDS", "300"), run=False) == "True\n"
+
+
+def test_rows_are_taken_while_threads_add_and_collections_run():
+    """A collection can start wherever a tuple is made, and another thread can run during it."""
+    rows, over, wrong = Rows(lambda: (0, None), lambda number: None), threading.Event(), []
+
+    class Cyclic:
+        def __init__(self):
+            self.itself = self
+            weakref.finalize(self, sum, range(200))
+
+    def add():
+        for number in range(40_000):
+            rows.used(rows.born("torch", 4, "cpu", f"op {number}", (number,), stack=f"at {number}"), f"by {number}")
+            Cyclic()
+        over.set()
+
+    def take():
+        words = Dictionary()
+        while not over.is_set():
+            try:
+                rows.take(words, lambda time: time)
+            except RuntimeError as error:
+                wrong.append(error)
+
+    before = gc.get_threshold(), sys.getswitchinterval()
+    gc.set_threshold(20)
+    sys.setswitchinterval(1e-6)
+    try:
+        adding, taking = threading.Thread(target=add), threading.Thread(target=take)
+        adding.start()
+        taking.start()
+        adding.join()
+        taking.join()
+    finally:
+        gc.set_threshold(*before[0])
+        sys.setswitchinterval(before[1])
+    assert not wrong

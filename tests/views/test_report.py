@@ -10,7 +10,7 @@ import pytest
 import tenure
 from tenure.analysis.summary import POINTS, summary
 from tenure.trace.reader import load
-from tenure.views.console import report
+from tenure.views.console import outcome, report
 
 # 10 buffers of 1 KiB at one line, one of 64 KiB at another; the peak is in step 1; two buffers stay.
 PROGRAM = """
@@ -86,8 +86,8 @@ def test_the_curve_keeps_what_does_not_change(found):
 
 def test_the_text_says_it(found):
     text = report.render(found)
-    assert "Peak: 64.0 KiB on cuda:0 at 0.00 s, in step 1" in text
-    assert "Verdict: leaks not judged; the peak is 64.0 KiB on cuda:0." in text
+    assert "Peak memory: 64.0 KiB on cuda:0 at 0.00 s, in step 1" in text
+    assert "Summary: leaks not checked. Peak memory is 64.0 KiB on cuda:0." in text
     assert "peak of each device: " in text
     assert "train.py:5 in g  [dot]" in text
     assert "return a @ b" in text
@@ -178,12 +178,14 @@ def test_what_was_found_is_told(found):
     leak = tn301_loss_accumulated_with_graph.FAULT.finding("total keeps a graph", [place])
     late = tn501_held_past_last_use.FAULT.finding("x is held", [place], evidence={"saved": 32768})
     text = report.render(found, [leak, late])
-    assert "Verdict: 1 leak: TN301; the peak of 64.0 KiB can be 32.0 KiB lower." in text
+    assert "Summary: 1 leak (TN301). Peak memory is 64.0 KiB on cuda:0 and can drop by 32.0 KiB." in text
     assert (
-        text.index("Peak:") < text.index("error[TN301]: total keeps a graph") < text.index("advice[TN501]: x is held")
+        text.index("Peak memory:")
+        < text.index("error[TN301]: total keeps a graph")
+        < text.index("advice[TN501]: x is held")
     )
-    assert report.is_fault(leak)
-    assert not report.is_fault(late)
+    assert outcome.is_fault(leak)
+    assert not outcome.is_fault(late)
 
 
 def test_a_rank_that_holds_more_is_named(found):
@@ -194,15 +196,15 @@ def test_a_rank_that_holds_more_is_named(found):
     sizes = (1400, 1000, 1000, 990)
     ranks = tuple(Rank(at, 3 - at, size, found.peak.time, size / 1000) for at, size in enumerate(sizes))
     text = report.render(dataclasses.replace(found, peak=dataclasses.replace(found.peak, ranks=ranks)))
-    assert "rank 3 holds 1.4 x the others: 1.4 KiB" in text
-    assert "rank 2 holds" not in text
+    assert "rank 3 has 1.4 times the median: 1.4 KiB" in text
+    assert "rank 2 has" not in text
 
 
 def test_trouble_while_recording_is_a_note(tmp_path):
     code = "import sys; from pathlib import Path; from tenure.trace.recorder import Recorder\nr = Recorder(Path(sys.argv[1])); r.start(); r._rows.trouble('the hook broke'); r.stop()"
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "trace")], check=True)
     text = report.render(summary(load(tmp_path / "trace")))
-    assert "No buffer was born" in text
+    assert "Summary: no tensor was allocated during the recording." in text
     assert "while recording: the hook broke" in text
 
 

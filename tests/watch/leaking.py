@@ -131,6 +131,64 @@ def main():
 main()
 """,
     ),
+    "crops that the training reads later": (
+        "TN308",
+        """
+import torch
+class Crops:
+    def __init__(self, count):
+        self.crops = []
+        for index in range(count):
+            self.add(torch.randn(1, 40_000), index * 100)  # born
+    def add(self, whole, onset):
+        self.crops.append(whole[:, onset : onset + 400])  # held
+data = Crops(40)
+model = torch.nn.Linear(400, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+for epoch in range(2):
+    for crop in data.crops:
+        loss = model(crop).square().mean()
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+""",
+    ),
+    "rows that a method cuts out, compared later": (
+        "TN308",
+        """
+import torch
+model = torch.nn.Linear(32, 64)
+def first(hidden):
+    return [row for row in hidden[:, 0]]
+@torch.inference_mode()
+def encode():
+    rows = []
+    for _ in range(60):
+        hidden = model(torch.randn(4, 50, 32))  # born
+        rows.extend(first(hidden))  # held
+    return rows
+rows = encode()
+print(sum(torch.dot(row, rows[0]).item() > 0 for row in rows) > 0)
+""",
+    ),
+    "all rows of each batch, with their graph": (
+        "TN302",
+        """
+import torch
+class Monitor:
+    def __init__(self): self.seen = {}
+    def add(self, first, logits):
+        for i, row in enumerate(logits):
+            self.seen[first + i] = row  # held
+model = torch.nn.Linear(128, 10)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+monitor = Monitor()
+for step in range(60):
+    logits = model(torch.randn(32, 128))  # born
+    loss = logits.square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+    monitor.add(32 * step, logits)
+print(len(monitor.seen))
+""",
+    ),
     "generators that nobody ends": (
         "TN309",
         """
@@ -204,6 +262,23 @@ for _ in range(40): window.add(torch.randn(8, 32))
 }
 
 CLEAN = {
+    "all rows of each batch, read later": """
+import torch
+model = torch.nn.Linear(32, 64)
+rows = []
+with torch.no_grad():
+    for _ in range(60):
+        rows.extend(model(torch.randn(16, 32)))
+print(sum(row.sum().item() > 0 for row in rows) > 0)
+""",
+    "small views of data that stays, read later": """
+import torch
+wholes, parts = [], []
+for _ in range(60):
+    wholes.append(torch.randn(64, 256))
+    parts.append(wholes[-1][0])
+print(sum(whole.sum().item() + part.sum().item() for whole, part in zip(wholes, parts)) != 0)
+""",
     "a training loop": """
 import torch
 model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1))

@@ -92,7 +92,7 @@ def test_the_error_is_the_scripts_own(tmp_path):
 
 def test_where_nothing_was_alive_nothing_is_announced():
     told = render(autopsies.Autopsy("TensorFlow: OOM", None, "", 0, 0, []))
-    assert told.endswith("alive then: 0 bytes\n")
+    assert told.endswith("allocated at that time: 0 bytes\n")
 
 
 def test_nobody_is_told_after_the_trace(tmp_path):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from tenure import untrusted
 from tenure.model import Site, size
 
 UNKNOWN = "unknown"
+CHANGED = "(the file was changed since this was recorded)"
 _FILES = 500
 
 
@@ -31,7 +31,7 @@ class Amount:
 class SiteAmount:
     """What was born at one line; `op` is the operation that made most of it. Without a file, the line is not known.
 
-    `past` are the bytes of it that were past their last use.
+    `past` are the bytes of it that were past their last use, and `text` is the line of source, where it is known.
     """
 
     bytes: int
@@ -42,11 +42,7 @@ class SiteAmount:
     op: str | None = None
     kind: str | None = None
     past: int = 0
-
-    @property
-    def text(self) -> str:
-        """The line of source, where it can still be read."""
-        return source(self.file, self.line)
+    text: str = ""
 
     def __str__(self) -> str:
         inside = f" in {self.function}" if self.function else ""
@@ -55,10 +51,10 @@ class SiteAmount:
 
 
 def source(file: str | None, line: int | None) -> str:
-    """The line of source, stripped; only from files of Python, for a trace may name any."""
+    """Return the line of source, stripped, or that it is not known; only of Python files, for a trace may name any."""
     if file is None or line is None or not file.endswith((".py", ".pyw")) or "\0" in file:
         return ""
-    return untrusted.line(file, line).strip()[:120]
+    return CHANGED if untrusted.is_lost(file) else untrusted.line(file, line).strip()[:120]
 
 
 def apart(site: str | None) -> tuple[str | None, int | None, str | None]:
@@ -108,31 +104,6 @@ def amounts(rows: Iterable[tuple[Any, int, int]]) -> tuple[Amount, ...]:
     return tuple(Amount(UNKNOWN if name is None else str(name), total, count) for name, total, count in rows)
 
 
-def is_unchanged(file: str, began: int) -> bool:
-    """Whether a file is there, and as old as the trace: in one that was changed since, lines may have moved."""
-    written = _written(file)
-    return written is not None and written <= began
-
-
-def changed(file: str, began: int) -> bool:
-    """Whether this is a file of Python that is there, and was changed since the trace began."""
-    written = _written(file) if file.endswith((".py", ".pyw")) else None
-    return written is not None and written > began
-
-
-def _written(file: str) -> int | None:
-    """When a file was last changed; None where there is none, or can be none of that name."""
-    try:
-        return Path(file).stat().st_mtime_ns // 1000
-    except (OSError, ValueError):
-        return None
-
-
-def changed_notes(sites: Iterable[str], began: int) -> list[str]:
-    """A note for each file of source that was changed since the trace began."""
-    files = sorted({file for site in sites if (file := apart(site)[0])})[:_FILES]
-    return [
-        f"{file} was changed since this was recorded: what is shown of it may be another line"
-        for file in files
-        if changed(file, began)
-    ]
+def files_of(sites: Iterable[str]) -> list[str]:
+    """Return the source files of these sites; of very many, some."""
+    return sorted({file for site in sites if (file := apart(site)[0])})[:_FILES]

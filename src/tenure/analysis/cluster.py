@@ -48,7 +48,9 @@ class ClusterScan(Scan):
         files = [str(file) for file in files_of(path)]
         found = [told for told in _each(_tell, files) if told is not None]
         if not found:
-            raise TraceError(f"{path} holds no events: its processes ended before they could write any; record anew")
+            raise TraceError(
+                f"{path} contains no events: its processes exited before they could write any; record it again"
+            )
         streams = tuple(numbered([told.stream for told in found]))
         vocabulary = Vocabulary()
         sources = tuple(Source(at, stream, vocabulary) for at, stream in enumerate(streams))
@@ -227,7 +229,9 @@ def _changes(file: str, *, shift: int, parts: Sequence[int], device: str) -> tup
         return None
     curve, wanted = found.curve(found.words("device").index(device)), set(parts)
     if curve.shift:
-        raise TraceError(f"{file} has more than {_EXACT:,} moments; record its ranks apart, or with fewer steps")
+        raise TraceError(
+            f"{file} has more than {_EXACT:,} changes in memory; record its ranks separately, or fewer steps"
+        )
     times, changes, before = array("q"), array("q"), 0
     for time, level in zip(curve.index, curve.last, strict=True):
         if time >> shift in wanted:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tenure.analysis.scan import Scan
-from tenure.trace import checks, marks
+from tenure.trace import checks, marks, suspects
 from tenure.trace.checks import Checks
 from tenure.trace.reader import Recorded
 from tenure.trace.streams import Process
@@ -18,7 +18,7 @@ _NAMED = 4  # processes in a line
 _CHECKING = "looking for leaks:"  # what a recorder's problems begin with that leave its events whole
 _OTHER_TOOL = "the file is from another tool, which does not record them"
 _IN_PYTHON: dict[str, tuple[tuple[str, ...], str]] = {
-    "torch": (("leaks", "peak"), "memory inside operations, and tensors of threads that ran before, are not included"),
+    "torch": (("leaks", "peak"), "memory inside operations and tensors of older threads are not seen"),
     "jax": (("leaks", "peak", "last uses"), "arrays are sampled ten times a second, and their uses are not seen"),
     "tensorflow": (("last uses",), "operations that read a variable are not seen"),
 }
@@ -75,7 +75,7 @@ def of_leaks(trace: Recorded, scan: Scan) -> list[str]:
 def _results(about: Sequence[NotJudged]) -> str:
     """Such as "leaks not judged, peak judged in part"."""
     parts = [[one.what for one in about if one.partly == partly] for partly in (False, True)]
-    said = zip(parts, ("not judged", "judged in part"), strict=True)
+    said = zip(parts, ("not checked", "checked in part"), strict=True)
     return ", ".join(f"{' and '.join(results)} {how}" for results, how in said if results)
 
 
@@ -114,12 +114,18 @@ def _unchecked(trace: Recorded, process: Process, seen: Checks | None, steps: in
         return f"this is one stream of a trace; its leak checks are in the folder: tenure report {trace.path.parent}"
     if seen is None:
         return "the trace contains no leak checks of this process"
+    lost = seen.suspects - len(suspects.heard(trace.path, seen.pid))
+    if lost > 0:
+        return (
+            f"{lost} of {seen.suspects} leak candidates cannot be read: suspects-{seen.pid}.jsonl is damaged or missing"
+        )
     if seen.missed > _MISSED * seen.events:
         return f"the main thread was busy in one call during {seen.missed / seen.events:.0%} of the events"
     if 0 < steps < STEPS:
-        return f"{steps} {'step' if steps == 1 else 'steps'} ran; a leak needs about {STEPS} to show"
+        return f"the run was too short ({steps} {'step' if steps == 1 else 'steps'}; about {STEPS} are needed)"
     if seen.count < CHECKS:
-        return f"{seen.count} leak {'check' if seen.count == 1 else 'checks'} ran; a leak needs about {CHECKS} to show"
+        checks = "leak check" if seen.count == 1 else "leak checks"
+        return f"the run was too short ({seen.count} {checks}; about {CHECKS} are needed)"
     if seen.unstepped:
         return "there is an optimizer, but no step was seen, and growth is searched from the third step on"
     return ""
@@ -137,5 +143,5 @@ def _of_mark(name: str, frameworks: Collection[str]) -> Iterator[NotJudged]:
     elif recording is not None and not recording[1] and recording[0] in _IN_PYTHON and recording[0] in frameworks:
         results, why = _IN_PYTHON[recording[0]]
         for what in results:
-            told = f"{recording[0]} was recorded without native extensions: {why}"
+            told = f"{recording[0]} was recorded without native extensions, so {why}"
             yield NotJudged(what, told, partly=recording[0] != "jax" or what != "last uses")

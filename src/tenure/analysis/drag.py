@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tenure.analysis.amounts import apart, is_unchanged, source
+from tenure.analysis.amounts import apart, source
 from tenure.analysis.peak import alive_on, device_of, past_use
 from tenure.analysis.release import Release, release
 from tenure.analysis.relief import Life, Player, stretches
@@ -23,7 +23,7 @@ _SPARED = ("parameter", "gradient", "optimizer state")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What was born at one line: bytes x seconds between last use and end, and how many buffers of how many bytes."""
+    """The buffers of one source line: bytes x seconds between last use and release, their number and bytes."""
 
     byte_seconds: float
     bytes: int
@@ -31,11 +31,7 @@ class Line:
     file: str | None
     line: int | None
     function: str | None
-
-    @property
-    def text(self) -> str:
-        """The line of source, where it can still be read."""
-        return source(self.file, self.line)
+    text: str = ""
 
     def __str__(self) -> str:
         place = "place unknown" if self.file is None else f"{self.file}:{self.line}"
@@ -44,10 +40,20 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to write, where, and what it does to the peak of its process: checked against the trace.
+    """A `del` that lowers the peak of a process, verified by a replay of the trace.
 
-    `bytes` in `count` buffers were held past their last use at the peak; `saved` is what the peak falls by, which is
-    less where another moment is then the highest. `played` are the events that were played again, of `events`.
+    Attributes:
+        release: Which names to delete, and after which line.
+        bytes: The bytes that were still allocated at the peak, after their last use.
+        count: The number of their buffers.
+        peak: The peak of the process in bytes.
+        left: The peak in bytes with this `del`.
+        born: The `Site` that allocated them.
+        used: The `Site` of their last use.
+        ended: The `Site` where they were freed, or None.
+        process: The number of the process.
+        played: The number of events that the replay covered.
+        events: The number of events of the process.
     """
 
     release: Release
@@ -64,7 +70,7 @@ class Advice:
 
     @property
     def saved(self) -> int:
-        """How much lower the peak is."""
+        """The bytes by which the peak drops."""
         return self.peak - self.left
 
     @property
@@ -74,19 +80,27 @@ class Advice:
 
     @property
     def text(self) -> str:
-        """What to write, in words."""
+        """The change to make, as text."""
         where = f"after line {self.release.last}"
         if self.release.moved is not None:
             return f"move `del {self.names}` from line {self.release.moved} up to {where.removeprefix('after ')}"
-        return f"write `del {self.names}` {where}"
+        return f"add `del {self.names}` {where}"
 
     def __str__(self) -> str:
-        return f"{self.text} of {self.release.file}: the peak falls by {size(self.saved)}, from {size(self.peak)} to {size(self.left)}"
+        return f"{self.text} of {self.release.file}: peak memory drops by {size(self.saved)}, from {size(self.peak)} to {size(self.left)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Drag:
-    """Where buffers are held past their last use, and what to do about those that make the peak."""
+    """The buffers that stay allocated after their last use, and which `del` lowers the peak.
+
+    Attributes:
+        device: The name of the device.
+        peak: The peak in bytes.
+        past: The bytes of the peak that were still allocated after their last use.
+        lines: The source lines with the most bytes x seconds after the last use.
+        advice: The changes that lower the peak, the largest saving first.
+    """
 
     device: str
     peak: int
@@ -96,9 +110,14 @@ class Drag:
 
     def __str__(self) -> str:
         share = self.past / self.peak if self.peak else 0
-        head = f"Of the peak of {self.device}, {size(self.peak)}, {size(self.past)} ({share:.0%}) was past its last use"
+        head = f"Of the peak of {self.device}, {size(self.peak)}, {size(self.past)} ({share:.0%}) was still allocated after its last use"
         return "\n".join(
-            [head, *map(str, self.advice), "held past the last use, in bytes x seconds", *map(str, self.lines)]
+            [
+                head,
+                *map(str, self.advice),
+                "still allocated after the last use, in bytes x seconds",
+                *map(str, self.lines),
+            ]
         )
 
 
@@ -124,14 +143,14 @@ def _lines(scan: Scan) -> tuple[Line, ...]:
     found = []
     for name, row in zip(scan.words("site"), scan.sites().to_pylist(), strict=False):
         if row["drag"]:
-            found.append(Line(row["drag"] / 1e6, row["bytes"], row["births"], *apart(name)))
+            found.append(Line(row["drag"] / 1e6, row["bytes"], row["births"], *apart(name), source(*apart(name)[:2])))
     return tuple(sorted(found, key=lambda line: (-line.byte_seconds, line.file or "", line.line or 0))[:LINES])
 
 
 def _advice(scan: Scan, device: int) -> list[Advice]:
     """Of each process, at its own peak. What ranks of one program all do is told once, of the one that gains most."""
     found: dict[Release, Advice] = {}
-    for source_ in _worth_it(scan, device):
+    for source_ in highest_peaks(scan, device):
         for advice in _of_process(scan, source_, device):
             before = found.get(advice.release)
             if before is None or advice.saved > before.saved:
@@ -139,10 +158,10 @@ def _advice(scan: Scan, device: int) -> list[Advice]:
     return list(found.values())
 
 
-def _worth_it(scan: Scan, device: int) -> Sequence[Source]:
-    """The processes with the highest peaks: in a folder of many ranks, some stand for all."""
+def highest_peaks(scan: Scan, device: int, least: int = LEAST) -> Sequence[Source]:
+    """Return the processes with the highest peaks: in a folder of many ranks, a few represent all."""
     ordered = sorted(scan.sources, key=lambda one: -scan.peaks(one.at)[device][0])
-    return [one for one in ordered[:4] if scan.peaks(one.at)[device][0] >= LEAST]
+    return [one for one in ordered[:4] if scan.peaks(one.at)[device][0] >= least]
 
 
 def _of_process(scan: Scan, source_: Source, device: int) -> list[Advice]:
@@ -150,15 +169,11 @@ def _of_process(scan: Scan, source_: Source, device: int) -> list[Advice]:
     floor = max(LEAST, round(most * SHARE))
     player = Player(release, scan.words("kind"), _SPARED)
     held: dict[Release, list[Life]] = {}
-    for life in _past(scan, source_, device, at):
+    for life in past_lives(scan, source_, device, at):
         one = player.judged(life)
         if one is not None:
             held.setdefault(one, []).append(life)
-    wanted = {
-        one: lives
-        for one, lives in held.items()
-        if sum(life.bytes for life in lives) >= floor and is_unchanged(one.file, scan.facts[0])
-    }
+    wanted = {one: lives for one, lives in held.items() if sum(life.bytes for life in lives) >= floor}
     if not wanted:
         return []
     played = stretches(scan, source_, device, at)
@@ -190,7 +205,7 @@ def _of_process(scan: Scan, source_: Source, device: int) -> list[Advice]:
     return found
 
 
-def _past(scan: Scan, source_: Source, device: int, at: int) -> list[Life]:
+def past_lives(scan: Scan, source_: Source, device: int, at: int) -> list[Life]:
     """The largest lives that were past their last use at a moment."""
     from pyarrow import compute
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -106,7 +105,10 @@ _FACTS = frozenset(
     ]
 )
 _QUIET = ("no_grad", "inference_mode", "set_grad_enabled(False)")
-_AUTOGRAD = re.compile(r"\b(requires_grad|requires_grad_|nn|Module|Parameter|backward|autograd|GradientTape|keras)\b")
+# The functions in tf.nn and jax.nn record no graph.
+_AUTOGRAD = re.compile(
+    r"\b(requires_grad|requires_grad_|(?<!tf\.)(?<!tensorflow\.)(?<!jax\.)nn|Module|Parameter|backward|autograd|GradientTape|keras)\b"
+)
 
 
 def escapes(tree: ast.Module, function: ast.AST, names: Iterable[str], first: int, last: int) -> bool:
@@ -211,12 +213,12 @@ def in_graph(birth: Sequence[Site], last: Sequence[Site]) -> bool:
     return any(_has_autograd(site.file) for site in (*birth, *last))
 
 
-@functools.lru_cache(256)
+@untrusted.cached(256)
 def _has_autograd(file: str) -> bool:
     return _AUTOGRAD.search("".join(untrusted.lines(file))) is not None
 
 
-@functools.lru_cache(4096)
+@untrusted.cached(4096)
 def _is_quiet(file: str, line: int) -> bool:
     """Whether a line stands under `with torch.no_grad()` or in a function that is decorated so."""
     tree = parsed(file)
@@ -234,7 +236,7 @@ def _is_quiet(file: str, line: int) -> bool:
     return False
 
 
-@functools.lru_cache(64)
+@untrusted.cached(64)
 def parsed(file: str) -> ast.Module | None:
     """The source of a file of Python, if it can be read."""
     lines = untrusted.lines(file) if file.endswith((".py", ".pyw")) else []

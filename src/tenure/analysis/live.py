@@ -131,7 +131,7 @@ class Reading:
         found = compute.add(base, device.fill_null(0)).cast(pa.int32())
         for pair in compute.unique(found).to_pylist():
             if not 0 <= pair < len(self._pairs):
-                raise ValueError("a word that is not there")
+                raise ValueError("a string that is not in the string table")
             if self._pairs[pair] < 0:
                 at, which = divmod(pair, self._width)
                 name = names[which].as_py() if names is not None and which < len(names) else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tenure.analysis.amounts import Amount, SiteAmount, amounts, apart, by, moment, named_by
+from tenure.analysis.amounts import Amount, SiteAmount, amounts, apart, by, moment, named_by, source
 from tenure.analysis.rows import rows_of
 from tenure.analysis.scan import NEVER, Scan
 from tenure.errors import TraceError
@@ -19,7 +19,7 @@ SITES = 10
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process at its own peak; `times` is its peak as a multiple of the median of all."""
+    """One process at its own peak; `times` is its peak as a multiple of the median of all processes."""
 
     process: int
     rank: int | None
@@ -29,16 +29,28 @@ class Rank:
 
     @property
     def name(self) -> str:
-        """As people say it."""
+        """The name of the process in reports: `rank 3`."""
         return f"process {self.process}" if self.rank is None else f"rank {self.rank}"
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The moment with the most bytes alive on a device, all processes together, and what they were.
+    """The point in time with the most bytes alive on a device, over all processes, and what was alive then.
 
-    `past` are the bytes that were past their last use by then. `devices` are the peaks of all devices, each at its own
-    moment, and `ranks` those of the processes.
+    Attributes:
+        bytes: The bytes alive.
+        time: The time of the peak.
+        seconds: The same, in seconds after the start of the trace.
+        step: The step, or None if the trace has no steps.
+        device: The name of the device.
+        count: The number of buffers alive.
+        past: The bytes that were still allocated after their last use.
+        sites: The source lines that allocated the most of it.
+        kinds: The same bytes by kind, such as "parameter" or "gradient".
+        scopes: The same bytes by scope.
+        steps: The same bytes by the step that allocated them.
+        devices: The peak of each device, at its own time.
+        ranks: The peak of each process, at its own time.
     """
 
     bytes: int
@@ -57,12 +69,12 @@ class Peak:
 
     @property
     def share_past(self) -> float:
-        """The share that was past its last use."""
+        """The part of the peak that was still allocated after its last use, from 0 to 1."""
         return self.past / self.bytes if self.bytes else 0.0
 
     def __str__(self) -> str:
         step = "" if self.step is None else f", in step {self.step}"
-        past = f", {size(self.past)} ({self.share_past:.0%}) of it past its last use" if self.past else ""
+        past = f", {size(self.past)} ({self.share_past:.0%}) of it after its last use" if self.past else ""
         lines = [f"Peak of {self.device}: {size(self.bytes)} at {self.seconds:.2f} s{step}{past}"]
         for site in self.sites:
             lines.append(str(site))
@@ -191,7 +203,7 @@ def by_site(scan: Scan, alive: Any, at: int | None, count: int) -> tuple[SiteAmo
         life = first[name]
         op = told.get((life["process"], life["buffer"]), {}).get("op")
         kind = by(kinds.filter(_is_site(scan, kinds, name)), "kind", None)[0][0]
-        found.append(SiteAmount(total, number, file, line, function, op, kind, past.get(name, 0)))
+        found.append(SiteAmount(total, number, file, line, function, op, kind, past.get(name, 0), source(file, line)))
     return tuple(found)
 
 

@@ -49,6 +49,16 @@ class Played:
     changes: list[tuple[int, int, str | None]]
     rows: int
 
+    def highest(self, moves: Iterable[tuple[int, int]]) -> int:
+        """Return the highest level with these changes besides, as (time, bytes)."""
+        level, most, last = self.level, 0, None
+        for time, size in sorted([*((time, size) for time, size, _ in self.changes), *moves]):
+            if last is not None and time != last:
+                most = max(most, level)
+            level += size
+            last = time
+        return max(most, level)
+
 
 @dataclass
 class Relief:
@@ -222,11 +232,4 @@ class Player:
                 # The next thing that happened happens with these bytes gone, so they go a moment earlier.
                 moves.append((outside[place] - 1, -life.bytes))
                 moves.append((life.ended, life.bytes))
-        changes = sorted([*((time, size) for time, size, _ in stretch.changes), *moves])
-        level, most, last = stretch.level, 0, None
-        for time, size in changes:
-            if last is not None and time != last:
-                most = max(most, level)
-            level += size
-            last = time
-        return max(most, level)
+        return stretch.highest(moves)

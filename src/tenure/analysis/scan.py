@@ -100,7 +100,7 @@ class Source:
             try:
                 time = core.feed(scan, self.at, number, batch, self._places, self._map(number))
             except ValueError as error:
-                raise TraceError(f"{self.path} is damaged: it has {error}; record anew") from error
+                raise TraceError(f"{self.path} is damaged: it has {error}; record it again") from error
             self.latest[number] = time
             latest = max(latest, time)
         return latest

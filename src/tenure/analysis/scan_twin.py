@@ -112,7 +112,7 @@ def feed(state: Any, process: int, number: int, batch: Any, places: tuple[int, .
     for time, event, buffer, size, device, site, kind, last_use, step, scope in zip(*read, strict=True):
         moment = time or 0
         if not RANGES["time"][0] <= moment <= RANGES["time"][1]:
-            raise ValueError("a time that cannot be")
+            raise ValueError("an impossible time")
         high, state.first = max(high, moment), min(state.first, moment)
         what = _word(events, event)
         if what == _STEP and state.until == NEVER:
@@ -123,7 +123,7 @@ def feed(state: Any, process: int, number: int, batch: Any, places: tuple[int, .
             if state.until != NEVER and moment > state.until:
                 continue
             if not RANGES["bytes"][0] <= (size or 0) <= RANGES["bytes"][1]:
-                raise ValueError("a number of bytes that cannot be")
+                raise ValueError("an impossible number of bytes")
             living[buffer] = {
                 "bytes": size or 0, "born": moment, "last_use": 0, "ended": NEVER, "buffer": buffer, "batch": number,
                 "last_batch": number, "site": _word(sites, site), "step": _or(step),
@@ -193,7 +193,7 @@ def _word(numbers: Any, value: int | None) -> int:
     if value is None:
         return -1
     if not 0 <= value < len(numbers):
-        raise ValueError("a word that is not there")
+        raise ValueError("a string that is not in the string table")
     number: int = numbers[value]
     return number
 
@@ -276,7 +276,7 @@ def lay(sums: Any, width: int, rows: Any, begin: Any, to: Any, amounts: Any) -> 
     for row, first, last, amount in zip(*columns, strict=True):
         if row >= 0 and first < last:
             if first < 0 or last >= width or (row + 1) * width > len(sums):
-                raise ValueError("rows or places that are not there")
+                raise ValueError("rows or places that do not exist")
             sums[row * width + first] += amount
             sums[row * width + last] -= amount
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from tenure import untrusted
 from tenure.analysis import coverage
-from tenure.analysis.amounts import Amount, SiteAmount, changed_notes, moment
+from tenure.analysis.amounts import Amount, SiteAmount, files_of, moment
 from tenure.analysis.coverage import NotJudged
 from tenure.analysis.peak import Peak, Rank, device_of, peak
 from tenure.analysis.scan import Scan, scan
@@ -60,9 +61,9 @@ class Summary:
     def other_notes(self) -> list[str]:
         """The notes that `limits` do not repeat."""
         causes = {one.why for one in self.not_judged}
-        unended = tuple(f"process {one.pid} did not end its stream" for one in self.processes if not one.complete)
+        unended = tuple(f"process {one.pid} did not close its stream" for one in self.processes if not one.complete)
         left = [note for note in self.notes if note not in causes]
-        return [note for note in left if not note.startswith(unended) or "passed over" in note]
+        return [note for note in left if not note.startswith(unended) or "ignored" in note]
 
 
 def summary(trace: Recorded, found: Scan | None = None, top: Peak | None = None) -> Summary:
@@ -86,9 +87,22 @@ def summary(trace: Recorded, found: Scan | None = None, top: Peak | None = None)
         left=Amount("alive at the end", sum(left), len(left)),
         curve=_curve(found, first, last) if known else (),
         peak=top or peak(found),
-        notes=(*trace.notes, *troubles(found), *changed_notes(found.words("site"), first)),
+        notes=(*trace.notes, *troubles(found), *_changes(found)),
         not_judged=coverage.not_judged(trace, found),
     )
+
+
+def _changes(found: Scan) -> list[str]:
+    """A note for each source file that is not what ran."""
+    notes = []
+    for file in filter(untrusted.is_changed, files_of(found.words("site"))):
+        lost = untrusted.is_lost(file)
+        notes.append(
+            f"advice not shown: {file} was changed since the run"
+            if lost
+            else f"{file} was changed since the run; its lines are shown as they were then"
+        )
+    return notes
 
 
 def troubles(found: Scan) -> tuple[str, ...]:

@@ -57,7 +57,7 @@ class Timeline:
 def timeline(scan: Scan, since: int | None = None, until: int | None = None, parts: int = PARTS) -> Timeline:
     """What was alive from a moment to another; the whole run if none are said."""
     if scan.state is None:
-        raise Unsupported("a picture is drawn from the trace itself: load it without cluster=True")
+        raise Unsupported("a chart needs the trace itself: load it without cluster=True")
     first, last = scan.facts[:2]
     begin = first if since is None else max(first, since)
     end = last if until is None else min(last, until)

@@ -1,92 +1,453 @@
-"""What was seen in a file, as rules look at it: facts by kind, their places, and edits of their source."""
+"""What can be seen in a file: one class per kind of fact, with what a rule needs to report it. `fact.py` has their base."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Literal
 
-from tenure.check.machine import Fact
-from tenure.check.modules import Module
-from tenure.check.values import Spot
-from tenure.findings import Edit, Place
+from tenure.check.abstract_values import Cause, CycleKind, Framework, Spot
+from tenure.check.fact import Fact
 
 
-class Seen:
-    """One fact, for the rule that tells it."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class Retained(Fact):
+    """A value is kept at `holder` that was created at `birth`."""
 
-    def __init__(self, fact: Fact) -> None:
-        self.kind = fact.kind
-        self.data = fact.data
-        self._spots = fact.spots
-
-    def spot(self, role: str) -> Spot | None:
-        """The first place with this role."""
-        return next((spot for one, spot in self._spots if one == role), None)
-
-    def places(self) -> list[Place]:
-        """The places of the finding, the one it stands at first."""
-        return [spot.module.place(role, spot) for role, spot in self._spots]  # type: ignore[arg-type]
-
-    def line(self, role: str) -> int | None:
-        """The line of a place."""
-        spot = self.spot(role)
-        return spot.line if spot is not None else None
-
-    def source(self, role: str) -> str:
-        """The source of a place."""
-        spot = self.spot(role)
-        return spot.module.slice(spot.node) if spot is not None else ""
-
-    def node(self, role: str) -> Any:
-        """The syntax of a place."""
-        spot = self.spot(role)
-        return spot.node if spot is not None else None
-
-    def after(self, role: str, node: ast.AST, text: str) -> tuple[Edit, ...]:
-        """Write `text` behind `node`, in the file of the place."""
-        spot = self.spot(role)
-        return (edit_at(spot.module, node, node, text, before=False),) if spot is not None else ()
-
-    def replace(self, role: str, node: ast.AST, text: str) -> tuple[Edit, ...]:
-        """Write `text` in the place of `node`."""
-        spot = self.spot(role)
-        return (edit_over(spot.module, node, text),) if spot is not None else ()
-
-    def before(self, role: str, node: ast.AST, text: str) -> tuple[Edit, ...]:
-        """Write `text` before `node`."""
-        spot = self.spot(role)
-        return (edit_at(spot.module, node, node, text, before=True),) if spot is not None else ()
-
-    def text(self, role: str, node: ast.AST) -> str:
-        """The source of a node in the file of the place."""
-        spot = self.spot(role)
-        return spot.module.slice(node) if spot is not None else ""
+    holder: Spot | None
+    birth: Spot | None
 
 
-class Found:
-    """All facts of a file."""
+@dataclass(slots=True, eq=False, kw_only=True)
+class Used(Fact):
+    """A value is used at `use` that was created at `birth`."""
 
-    def __init__(self, facts: Iterable[Fact]) -> None:
-        self._facts: dict[str, list[Seen]] = {}
-        for fact in facts:
-            self._facts.setdefault(fact.kind, []).append(Seen(fact))
-
-    def of(self, *kinds: str) -> Iterator[Seen]:
-        """The facts of some kinds."""
-        for kind in kinds:
-            yield from self._facts.get(kind, ())
+    use: Spot | None
+    birth: Spot | None
 
 
-def edit_at(module: Module, first: Any, last: Any, text: str, *, before: bool) -> Edit:
-    """An insertion."""
-    line, offset = (first.lineno, first.col_offset) if before else (last.end_lineno, last.end_col_offset)
-    at = (line, module.column(line, offset))
-    return Edit(module.file, at, at, text)
+class AddressAsKey(Retained):
+    """An id or a weak reference of a tensor is used after the tensor was freed."""
 
 
-def edit_over(module: Module, node: Any, text: str) -> Edit:
-    """A replacement."""
-    start = (node.lineno, module.column(node.lineno, node.col_offset))
-    end = (node.end_lineno, module.column(node.end_lineno, node.end_col_offset))
-    return Edit(module.file, start, end, text)
+@dataclass(slots=True, eq=False, kw_only=True)
+class AliasChanges(Fact):
+    """What was stored changes together with its source."""
+
+    holder: Spot | None = None
+    birth: Spot | None
+    use: Spot | None = None
+    how: Literal["buffer", "model", "shared memory", "state_dict"]
+    call: ast.AST | None = None  # of state_dict()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ArrayReadTwice(Fact):
+    """An element of a tensor array is read that an earlier read has cleared."""
+
+    use: Spot | None
+    end: Spot | None
+    birth: Spot | None
+
+
+class ArraysCollected(Retained):
+    """Every iteration stores an array, and nothing reads it."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class CacheKeeps(Retained):
+    """A cache without a limit keeps tensors or models."""
+
+    use: Spot | None = None
+    how: Literal["dict", "lru_cache"]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class CachedTracer(Fact):
+    """A cached function is called in a trace, so its cache keeps a symbolic value."""
+
+    birth: Spot | None
+    escape: Spot | None
+    use: Spot | None
+    how: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ClosedSession(Fact):
+    """A session is used after it was closed."""
+
+    use: Spot | None
+    end: Spot | None
+    birth: Spot | None
+
+
+class ClosureKeeps(Retained):
+    """Every iteration stores a function that closes over a tensor."""
+
+
+class CompiledRetained(Used):
+    """A compiled function cannot retain its graph."""
+
+
+class EagerInGraph(Used):
+    """An operation of a graph gets an eager tensor."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class EagerInSession(Used):
+    """A session is asked to run or is fed an eager tensor, or a placeholder is made where operations run immediately."""
+
+    holder: Spot | None = None
+    placeholder: bool = False
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Escape(Fact):
+    """A symbolic value is stored in something that outlives its trace."""
+
+    escape: Spot | None
+    birth: Spot | None
+    end: Spot | None
+    use: Spot | None = None
+    trace: str  # the kind of the trace
+    how: str
+    kept_in: str
+
+
+class ExceptionKept(Retained):
+    """An exception is stored, and with it the frames of its traceback."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ExpandedWritten(Fact):
+    """An expanded tensor is changed in place."""
+
+    use: Spot | None
+    birth: Spot | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class FirstVersion(Fact):
+    """A name that only TensorFlow 1 has."""
+
+    use: Spot | None
+    name: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class FreedGraph(Fact):
+    """A backward pass needs a graph that an earlier one freed."""
+
+    use: Spot | None
+    end: Spot | None
+    birth: Spot | None
+    holder: Spot | None = None
+    carried: bool  # as a state from an earlier iteration
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class FunctionMadeInLoop(Fact):
+    """Every iteration creates a compiled function."""
+
+    use: Spot | None
+    holder: Spot | None
+    how: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class FunctionOfDeadObject(Fact):
+    """A tf.function method is called after its object was collected."""
+
+    birth: Spot | None
+    escape: Spot | None
+    use: Spot | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GradModeLost(Used):
+    """A thread does not inherit the grad mode of the thread that started it."""
+
+    mode: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GradientNeverReset(Fact):
+    """A training loop adds gradients up and never resets them."""
+
+    use: Spot | None
+    holder: Spot | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GradientOfNonLeaf(Used):
+    """The gradient of a tensor is read that backward() does not fill."""
+
+    end: Spot | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GradientReset(Fact):
+    """A gradient is used after it was set to None."""
+
+    use: Spot | None
+    end: Spot | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GradientResetBeforeStep(Fact):
+    """Gradients are reset between backward() and the step that needs them."""
+
+    use: Spot | None
+    end: Spot | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GradientsKept(Retained):
+    """Every iteration stores a gradient."""
+
+    in_set: bool
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GraphCreated(Fact):
+    """backward(create_graph=True) in a loop that never resets gradients."""
+
+    holder: Spot | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GraphGrows(Fact):
+    """Every iteration adds operations to the graph that a session runs; or every call of a function that counts them."""
+
+    birth: Spot | None
+    calls: bool
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class GraphKept(Retained):
+    """Every iteration stores a tensor together with its autograd graph."""
+
+    scalar: bool
+    state: Literal["freed", "kept"]
+    nodes: list[ast.expr] = field(default_factory=list)  # the expressions that carry a graph
+
+
+class GraphUnused(Used):
+    """A forward pass builds a graph that no backward pass uses."""
+
+
+class HookEachStep(Retained):
+    """Every iteration registers a hook and never removes it."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class HookKeeps(Retained):
+    """A hook stores activations with their graph."""
+
+    drained: bool
+
+
+class InferenceChanged(Used):
+    """An inference tensor is changed outside inference mode."""
+
+
+class InferenceInAutograd(Used):
+    """An inference tensor is used in an operation that autograd records."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class KerasSymbolic(Used):
+    """A symbolic Keras tensor is used outside its model."""
+
+    escape: Spot | None = None
+    how: str
+
+
+class LeafChanged(Used):
+    """A leaf that requires grad is changed in place."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NameMissing(Fact):
+    """A variable is reused that does not exist."""
+
+    use: Spot | None
+    name: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NameTaken(Used):
+    """A variable is created that exists already."""
+
+    name: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NoDefaultSession(Used):
+    """eval() where no session is the default."""
+
+    session: str | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class NotInitialised(Used):
+    """A variable or iterator is run before its initializer."""
+
+    what: Literal["iterator", "variable"]
+
+
+class OptimizerKept(Retained):
+    """Every iteration stores an optimizer."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class OtherGraph(Used):
+    """A tensor is used in a graph that it does not belong to."""
+
+    end: Spot | None = None
+    reset: bool  # its own graph was reset
+
+
+class OutputOnContext(Retained):
+    """The output of an autograd function is an attribute of its own ctx."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class OutsideTape(Used):
+    """A tape is asked about an operation that ran after its block."""
+
+    end: Spot | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ParametersReplaced(Fact):
+    """An optimizer updates weights that its model no longer uses."""
+
+    use: Spot | None
+    escape: Spot | None
+    birth: Spot | None
+    end: Spot | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ReferenceCycle(Retained):
+    """An object references itself, and the collector must free it."""
+
+    how: CycleKind
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class RetainedGrowing(Retained):
+    """retain_graph=True keeps the graphs of all earlier iterations."""
+
+    state: bool  # a state is carried, not a sum
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Retraced(Used):
+    """A call is traced again in every iteration."""
+
+    why: str
+    how: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class RetryInHandler(Fact):
+    """An exception handler tries again while the exception keeps tensors of the first attempt."""
+
+    use: Spot | None
+    holder: Spot | None
+    birth: Spot | None = None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class SavedChanged(Used):
+    """A tensor that the graph saved is changed in place before backward()."""
+
+    end: Spot | None
+    op: str
+
+
+class StateCarried(Retained):
+    """A state carries its graph from iteration to iteration."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class StillHeld(Fact):
+    """A name is deleted while another one keeps the same bytes."""
+
+    end: Spot | None
+    birth: Spot | None
+    holder: Spot | None = None
+    name: str
+    other: str
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class SymbolicRead(Used):
+    """A symbolic value is read as a number."""
+
+    how: str
+    trace: str
+    framework: Framework
+
+
+class TapeKept(Retained):
+    """Every iteration stores a gradient tape."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class TapeUsedAgain(Fact):
+    """A tape that is not persistent is used twice."""
+
+    use: Spot | None
+    end: Spot | None
+    birth: Spot | None
+
+
+class TensorHookCycle(Retained):
+    """A hook of a tensor references the tensor."""
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class UnsynchronisedWriters(Used):
+    """Threads change one tensor without a lock."""
+
+    holder: Spot | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class UsedAfterEnd(Fact):
+    """A tensor is used after its bytes were freed."""
+
+    use: Spot | None
+    end: Spot | None
+    birth: Spot | None
+    cause: Cause
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class VariableInTrace(Fact):
+    """A traced function creates a variable."""
+
+    birth: Spot | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class ViewKept(Retained):
+    """A view of a small part is stored and keeps the whole buffer."""
+
+    escape: Spot | None
+    fw: Framework | None
+
+
+class ViewSaved(Used):
+    """A view is saved to a file, which then contains the whole buffer."""
+
+
+class WorkerTensorKept(Retained):
+    """Tensors of worker processes are stored."""
+
+
+class WriteDiscarded(Used):
+    """The result of a write to a tensor array is dropped."""

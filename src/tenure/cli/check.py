@@ -1,7 +1,13 @@
-"""Find lifetime faults in source code, without running it.
+"""Find lifetime errors in source code without running it.
 
-Checks files, folders and notebooks. Exit code 0: nothing found; 1: findings, or files that cannot be parsed; 2: wrong usage.
-Silence a line with `# tenure: ignore[TN301]`. Settings come from [tool.tenure] in pyproject.toml.
+tenure checks files, folders and notebooks. It reads its settings from [tool.tenure] in pyproject.toml. A comment
+silences a line.
+
+  tenure check src
+  tenure check --diff train.py
+  losses.append(loss)  # tenure: ignore[TN301]
+
+Exit code 0: no findings; 1: findings, or files that cannot be parsed; 2: wrong usage.
 """
 
 from __future__ import annotations
@@ -16,50 +22,59 @@ from typing import TYPE_CHECKING
 from tenure.errors import TenureError
 
 if TYPE_CHECKING:
-    from tenure.check.engine import Report
-    from tenure.check.settings import Settings
     from tenure.findings import Finding
+    from tenure.lint.runner import Report
+    from tenure.lint.settings import Settings
 
 FORMS = ("full", "concise", "json", "sarif", "github")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
+    """Add the arguments."""
     parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="files and folders; - reads source from standard input (default: .)"
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="check these files and folders; - reads source from standard input (default: .)",
     )
-    parser.add_argument("--format", choices=FORMS, default="full", help="how findings are told (default: full)")
-    parser.add_argument("--select", metavar="CODES", help="only these rules: codes, prefixes or names, with commas")
-    parser.add_argument("--ignore", metavar="CODES", help="all but these rules")
-    parser.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="leave out paths like this")
+    parser.add_argument("--format", choices=FORMS, default="full", help="print findings in this format (default: full)")
+    parser.add_argument(
+        "--select", metavar="CODES", help="check only these rules: codes, prefixes or names, separated by commas"
+    )
+    parser.add_argument("--ignore", metavar="CODES", help="check all rules except these")
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="PATTERN", help="exclude paths that match PATTERN"
+    )
     parser.add_argument("--fix", action="store_true", help="apply safe fixes")
     parser.add_argument(
         "--unsafe-fixes",
         action="store_true",
-        help="with --fix or --diff: apply those that may change a right program, too",
+        help="apply fixes that may change behaviour, too; use it with --fix or --diff",
     )
-    parser.add_argument("--diff", action="store_true", help="show what --fix would change, and change nothing")
+    parser.add_argument("--diff", action="store_true", help="show what --fix would change, without changing it")
     parser.add_argument("--statistics", action="store_true", help="count findings by rule")
-    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 also if there are findings")
-    parser.add_argument("--stdin-filename", metavar="FILE", default="<stdin>", help="what to call standard input")
-    parser.add_argument("--baseline", metavar="FILE", help="report only findings that are not in this file")
-    parser.add_argument("--write-baseline", metavar="FILE", help="write today's findings to this file, and report none")
-    parser.add_argument("--no-cache", action="store_true", help="check every file anew")
-    parser.add_argument("--isolated", action="store_true", help="read no pyproject.toml")
-    parser.add_argument("-j", "--jobs", type=_count, metavar="N", help="processes (default: one for each core)")
+    parser.add_argument("--exit-zero", action="store_true", help="exit with 0 even if there are findings")
+    parser.add_argument(
+        "--stdin-filename", metavar="FILE", default="<stdin>", help="use this file name for standard input"
+    )
+    parser.add_argument("--baseline", metavar="FILE", help="report only findings that are not in FILE")
+    parser.add_argument("--write-baseline", metavar="FILE", help="write the current findings to FILE, and report none")
+    parser.add_argument("--no-cache", action="store_true", help="check every file again, without the cache")
+    parser.add_argument("--isolated", action="store_true", help="ignore pyproject.toml")
+    parser.add_argument("-j", "--jobs", type=_count, metavar="N", help="use N processes (default: one per core)")
 
 
 def _count(text: str) -> int:
     number = int(text)
     if number < 1:
-        raise argparse.ArgumentTypeError("at least 1")
+        raise argparse.ArgumentTypeError("use 1 or more")
     return number
 
 
 def run(options: argparse.Namespace) -> int:
-    """Check, tell, and say whether there was anything."""
+    """Check, print the findings, and return the exit code."""
     from tenure import outputs
-    from tenure.check import baseline, engine, settings
+    from tenure.lint import baseline, runner, settings
 
     paths = options.paths or ["."]
     told = {} if options.isolated else settings.load("." if paths == ["-"] else paths[0])
@@ -67,14 +82,14 @@ def run(options: argparse.Namespace) -> int:
         told, select=options.select, ignore=options.ignore, exclude=options.exclude, baseline=options.baseline
     )  # fmt: skip
     if options.baseline and not Path(options.baseline).exists():
-        raise TenureError(f"{options.baseline}: no such file; write it with --write-baseline")
+        raise TenureError(f"{options.baseline}: no such file; create it with --write-baseline")
     if paths == ["-"]:
         return _standard_input(options, chosen)
     if "-" in paths:
-        raise TenureError("- cannot be mixed with paths")
+        raise TenureError("- cannot be combined with paths")
     if options.write_baseline:
         outputs.check(Path(options.write_baseline), baseline.is_baseline)
-    report = engine.check(paths, chosen, jobs=options.jobs, cache=not options.no_cache)
+    report = runner.check(paths, chosen, jobs=options.jobs, cache=not options.no_cache)
     if options.write_baseline:
         baseline.write(options.write_baseline, report.findings)
         sys.stderr.write(f"tenure: {len(report.findings)} findings written to {options.write_baseline}\n")
@@ -95,8 +110,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _standard_input(options: argparse.Namespace, chosen: Settings) -> int:
-    from tenure.check import fix, fixing, on_disk
-    from tenure.check.one_file import check_bytes
+    from tenure.lint import fixed_files, fixes, stored_text
+    from tenure.lint.one_file import check_bytes
 
     name = options.stdin_filename
     raw = sys.stdin.buffer.read()
@@ -112,12 +127,12 @@ def _standard_input(options: argparse.Namespace, chosen: Settings) -> int:
         _tell(findings, options.format)
         return 0 if options.exit_zero else int(bool(findings))
     text = changed = ""
-    if any(fix.fixable(finding, unsafe=options.unsafe_fixes) for finding in findings):
-        stored = on_disk.Stored(raw)
+    if any(fixes.fixable(finding, unsafe=options.unsafe_fixes) for finding in findings):
+        stored = stored_text.Stored(raw)
         text = stored.text
-        changed, _ = fixing.fixed(text, name, chosen, unsafe=options.unsafe_fixes)
+        changed, _ = fixed_files.fixed(text, name, chosen, unsafe=options.unsafe_fixes)
     if options.diff:
-        sys.stdout.write(fix.difference(text, changed, name))
+        sys.stdout.write(fixes.difference(text, changed, name))
     else:
         _write(stored.encoded(changed) if text != changed else raw)
     return 0
@@ -141,9 +156,9 @@ def _write(raw: bytes) -> None:
 
 
 def _fix(options: argparse.Namespace, chosen: Settings, report: Report, paths: list[str]) -> Report:
-    from tenure.check import engine, fixing
+    from tenure.lint import fixed_files, runner
 
-    done = fixing.fix_files(report.findings, chosen, unsafe=options.unsafe_fixes, show=options.diff)
+    done = fixed_files.fix_files(report.findings, chosen, unsafe=options.unsafe_fixes, show=options.diff)
     for text in done.differences:
         sys.stdout.write(text)
     for problem in done.problems:
@@ -153,4 +168,4 @@ def _fix(options: argparse.Namespace, chosen: Settings, report: Report, paths: l
     if done.fixed:
         files = "1 file" if len(done.files) == 1 else f"{len(done.files)} files"
         sys.stderr.write(f"tenure: {done.fixed} fixed in {files}\n")
-    return engine.check(paths, chosen, jobs=options.jobs, cache=not options.no_cache)
+    return runner.check(paths, chosen, jobs=options.jobs, cache=not options.no_cache)

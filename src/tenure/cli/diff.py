@@ -1,9 +1,12 @@
-"""Say what is new, gone, grown or shrunk between two traces, or two moments of one.
+"""Compare two traces, or two points in time of one trace.
 
-Two traces are compared at their peaks, or at the moments that --at and --to name; one trace is compared with itself:
+tenure shows what is new, gone, larger or smaller: in two traces at their peaks, or at the times that you pass with --at
+and --to. With one trace, it compares two times of it. Without A, it reads the two newest traces in this folder, or the
+newest one if you pass --at or --to.
 
   tenure diff BEFORE AFTER
-  tenure diff TRACE --at 10 --to 20     (the ends of steps 10 and 20; 1.5s is a moment in seconds)
+  tenure diff TRACE --at 10 --to 20      after step 10 and after step 20
+  tenure diff TRACE --at 1.5s --to 3s    after 1.5 and 3 seconds
 """
 
 from __future__ import annotations
@@ -11,21 +14,26 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
-from typing import Any
+from pathlib import Path
+
+from tenure.cli import newest
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
-    parser.add_argument("before", metavar="A", help="the folder of a trace, or one .arrows file of it")
-    parser.add_argument("after", metavar="B", nargs="?", help="another one; A itself if not said")
+    """Add the arguments."""
+    parser.add_argument("before", metavar="A", nargs="?", help=newest.READ)
+    parser.add_argument("after", metavar="B", nargs="?", help="compare A with this trace (default: A itself)")
     parser.add_argument(
-        "--at", type=_moment, metavar="MOMENT", help="of A: a step, or seconds such as 1.5s (default: its peak)"
+        "--at", type=_moment, metavar="TIME", help="take A at this step, or at a time such as 1.5s (default: its peak)"
     )
-    parser.add_argument("--to", type=_moment, metavar="MOMENT", help="of B: likewise")
-    parser.add_argument("--device", help="which device (default: the accelerator with the highest peak)")
+    parser.add_argument("--to", type=_moment, metavar="TIME", help="take B at this step or time (default: its peak)")
     parser.add_argument(
-        "--format", choices=("full", "concise", "json"), default="full", help="how to say it (default: full)"
+        "--device", help="compare memory of this device (default: the accelerator with the highest peak)"
+    )
+    parser.add_argument(
+        "--format", choices=("full", "concise", "json"), default="full", help="print in this format (default: full)"
     )
 
 
@@ -35,25 +43,30 @@ def run(options: argparse.Namespace) -> int:
     from tenure.traces import load
     from tenure.views.formats.text import clean
 
-    if options.after is None and options.at is None and options.to is None:
-        raise TraceError("one trace is given; name another, or two moments of it: --at 10 --to 20")
+    moments = options.at is not None or options.to is not None
+    if options.before is None and not moments:
+        options.before, options.after = newest.two()
+    elif options.after is None and not moments:
+        raise TraceError("cannot compare one trace with itself; name another trace, or two times: --at 10 --to 20")
+    options.before = newest.named(options.before)
     before = load(options.before)
     after = None if options.after is None else load(options.after)
     found = before.diff(after, at=options.at, to=options.to, device=options.device)
     if options.format == "json":
         sys.stdout.write(json.dumps(dataclasses.asdict(found), indent=1) + "\n")
         return 0
-    shown: Any = str(found).splitlines()
+    lines = str(found).splitlines()
     if options.format == "concise":
         changes = (*found.new, *found.grown, *found.shrunk, *found.gone)
-        shown = [f"{change.name}: {change.bytes:+,} bytes" for change in changes]
-    sys.stdout.write("".join(clean(line) + "\n" for line in shown))
+        lines = [f"{change.name}: {change.bytes:+,} bytes" for change in changes]
+    here = f"{Path.cwd()}{os.sep}"
+    sys.stdout.write("".join(clean(line.replace(f" {here}", " ").removeprefix(here)) + "\n" for line in lines))
     return 0
 
 
 def _moment(text: str) -> int | float:
-    """A step, or seconds."""
+    """Return a step, or seconds."""
     try:
         return float(text.removesuffix("s")) if text.endswith("s") or "." in text else int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no step and no number of seconds; say 10 or 1.5s") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a step nor a time; use 10 or 1.5s") from None

@@ -1,6 +1,6 @@
-"""Say what tenure finds here: frameworks, their versions, and the native parts with the reason of each that is off.
+"""Show the frameworks and native extensions that tenure uses.
 
-Nothing of the frameworks is imported, unless --build is given.
+For a native extension that is off, it shows the reason. No framework is imported unless you pass --build.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FRAMEWORKS = {
     "numpy": (("numpy",), ("2",)),
 }
 _PYTHONS = ("3.11", "3.12", "3.13")
-# Native parts that need nothing but a compiler, and those for a framework: where they are loaded.
+# Native extensions that need only a compiler, and those for a framework: where they are loaded.
 _PLAIN: dict[str, Callable[[], Any]] = {
     "tenure_births": lambda: native.load("tenure_births", "births.c"),
     "tenure_references": lambda: native.load("tenure_references", "references.c"),
@@ -47,17 +47,19 @@ _FOR = {
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
+    """Add the arguments."""
     parser.add_argument(
         "--build",
         action="store_true",
-        help="import torch, and build the native parts for the frameworks that are installed",
+        help="build the native extensions for the installed frameworks; this imports torch",
     )
-    parser.add_argument("--format", choices=("full", "json"), default="full", help="how to tell it (default: full)")
+    parser.add_argument(
+        "--format", choices=("full", "json"), default="full", help="print in this format (default: full)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look, and tell."""
+    """Print what is here."""
     found = look(build=options.build)
     if options.format == "json":
         sys.stdout.write(json.dumps(found, indent=1) + "\n")
@@ -67,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def look(*, build: bool = False) -> dict[str, Any]:
-    """Everything there is to say, as plain data."""
+    """Return everything as plain data."""
     frameworks = {name: _framework(packages, tested) for name, (packages, tested) in _FRAMEWORKS.items()}
     parts = {name: _state(name, load) for name, load in _PLAIN.items()}
     for name, home in _FOR.items():
@@ -118,7 +120,7 @@ def _compiler(variable: str, *names: str) -> str | None:
 
 
 def _cache() -> str | None:
-    """Where the native parts are kept."""
+    """Return where the native extensions are stored."""
     try:
         return str(cache.folder("native"))
     except OSError:
@@ -128,20 +130,22 @@ def _cache() -> str | None:
 def _state(name: str, load: Callable[[], Any]) -> dict[str, str]:
     try:
         active = load() is not None
-    except Exception as error:  # noqa: BLE001 - the doctor tells what is wrong, whatever it is
+    except Exception as error:  # noqa: BLE001 - whatever is wrong is shown
         return {"state": "off", "why": f"{type(error).__name__}: {error}"}
-    return {"state": "active", "why": ""} if active else {"state": "off", "why": native.reason(name) or "not known"}
+    return (
+        {"state": "active", "why": ""} if active else {"state": "off", "why": native.reason(name) or "unknown reason"}
+    )
 
 
 def _part_for(name: str, framework: str, module: str, function: str, version: str, *, build: bool) -> dict[str, str]:
     if os.environ.get("TENURE_NATIVE") == "0":
-        return _state(name, lambda: native.load(name, ""))  # which says that it is off, and imports no framework
+        return _state(name, lambda: native.load(name, ""))  # which reports that it is off, and imports no framework
     if build:
         return _state(name, lambda: _call(module, function, *([] if framework == "torch" else [framework])))
     source = f"{name.removeprefix('tenure_')}.cpp"
     if compiler.is_built(name, source, version if framework == "torch" else ""):
-        return {"state": "built", "why": f"loaded when {framework} is in use; --build loads it now"}
-    return {"state": "not tried", "why": "built when first needed; --build does it now"}
+        return {"state": "built", "why": f"loaded when {framework} is used; `tenure doctor --build` loads it now"}
+    return {"state": "not built", "why": "built when it is first needed; `tenure doctor --build` builds it now"}
 
 
 def _call(module: str, function: str, *args: str) -> Any:
@@ -149,7 +153,7 @@ def _call(module: str, function: str, *args: str) -> Any:
 
 
 def _told(found: dict[str, Any]) -> Iterator[str]:
-    """The lines for people."""
+    """Return the lines of the text form."""
     python = found["python"]
     yield _row("tenure", found["tenure"])
     yield _row("Python", f"{python['version']} ({python['implementation']}){_untested(python['tested'], _PYTHONS)}")
@@ -159,14 +163,14 @@ def _told(found: dict[str, Any]) -> Iterator[str]:
     for name, one in found["frameworks"].items():
         yield _row(name, (one["version"] or "not installed") + _untested(one["tested"], one["tested_versions"]))
     for name, version in found["packages"].items():
-        yield _row(name, version or "not installed: traces need it")
+        yield _row(name, version or "not installed; traces need it")
     yield ""
     for language, path in found["compilers"].items():
         yield _row(f"{language} compiler", path or "none")
     yield _row("cache", found["cache"] or "none")
     for why in found["cache_not_used"]:
         yield _row("", why)
-    yield "native parts"
+    yield "native extensions"
     for name, part in found["native"].items():
         yield f"  {name:<26} {part['state']}" + (f": {part['why']}" if part["why"] else "")
 
@@ -178,4 +182,4 @@ def _row(name: str, told: str) -> str:
 def _untested(tested: bool | None, versions: Any) -> str:
     if tested is not False:
         return ""
-    return f" (not among the tested versions: {', '.join(versions)})"
+    return f" (not a tested version; tested: {', '.join(versions)})"

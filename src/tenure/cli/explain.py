@@ -1,7 +1,15 @@
-"""Explain a fault, or the traceback in a log: what the value is, where it was made, where it got out or ended.
+"""Explain a rule, or the traceback in a log.
 
-WHAT is a code (TN208: its page, with a wrong and a right program), a file with the output of a program that failed, or
-- for standard input. A traceback that was pasted somewhere will do; where the files it names are here, they are read.
+For a code such as TN208, tenure prints its page, with an example and what to use instead. For a traceback, it shows
+which value the error is about, where it was created, and where it escaped or was released. It reads the source files
+that the traceback names, if they exist here.
+
+  tenure explain TN208
+  tenure explain out.log
+  python train.py 2>&1 | tenure explain -
+
+Exit code 0: a page was printed, or nothing was found; 1: the log contains a lifetime error; 2: wrong usage, or the
+file cannot be read.
 """
 
 from __future__ import annotations
@@ -14,33 +22,37 @@ from pathlib import Path
 from tenure.errors import TenureError
 from tenure.faults import FAULTS
 from tenure.findings import Finding
-from tenure.views.formats import FORMATS, full
+from tenure.views.formats import FORMATS, full, rule_page
 from tenure.views.formats.text import is_coloured
 
 _LARGEST = 1 << 28
 
 
 class Unknown(TenureError):
-    """There is nothing to explain."""
+    """There is neither such a rule nor such a file."""
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
-    parser.add_argument("what", metavar="CODE | LOGFILE | -", help="a fault's code, a file, or - for standard input")
+    """Add the arguments."""
     parser.add_argument(
-        "--format", choices=sorted(FORMATS), default="full", help="how findings are told (default: full)"
+        "what",
+        metavar="CODE | LOGFILE | -",
+        help="explain this rule, or the traceback in this file (-: standard input)",
+    )
+    parser.add_argument(
+        "--format", choices=sorted(FORMATS), default="full", help="print findings in this format (default: full)"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the page, or the findings. Exit code 1 if a fault was found in a log."""
+    """Print the page, or the findings. Return 1 if a log contains a lifetime error."""
     what = options.what
     if re.fullmatch(r"(?i)tn\d{3}", what) and not Path(what).is_file():
         return _page(what.upper())
     findings = _explained(_read(what))
     if options.format == "full":
         text = full.render(findings, colour=is_coloured(sys.stdout))
-        text = text or "tenure knows no lifetime fault behind this.\n"
+        text = text or "No rule explains this.\n"
     else:
         text = FORMATS[options.format](findings)
     sys.stdout.write(text)
@@ -50,8 +62,8 @@ def run(options: argparse.Namespace) -> int:
 def _page(code: str) -> int:
     fault = FAULTS.get(code)
     if fault is None:
-        raise Unknown(f"there is no fault {code}; `tenure rules` lists them")
-    sys.stdout.write(f"{fault.code} {fault.name}\n\n{fault.page.strip()}\n")
+        raise Unknown(f"there is no rule {code}; `tenure rules` lists all rules")
+    sys.stdout.write(rule_page.render(fault, colour=is_coloured(sys.stdout)))
     return 0
 
 
@@ -63,11 +75,11 @@ def _read(what: str) -> str:
             return file.read(_LARGEST).decode(errors="replace")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise Unknown(f"{what} is no code of a fault and no file that can be read: {reason}") from error
+        raise Unknown(f"{what} is neither a rule code nor a readable file: {reason}") from error
 
 
 def _explained(text: str) -> list[Finding]:
-    """The findings of a log, each once: a program that is started again fails again."""
+    """Return the findings of a log, each once: a program that is started again fails again."""
     from tenure.explain import driver
     from tenure.explain.text import parse
 

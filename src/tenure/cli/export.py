@@ -1,11 +1,11 @@
-"""Write a trace as other tools read it: Perfetto, pprof, Speedscope, PyTorch's memory viewer, CSV, Parquet.
+"""Export a trace for other tools, such as Perfetto or pprof.
 
-  tenure export TRACE --to perfetto                 then open the file in https://ui.perfetto.dev
-  tenure export TRACE --to pprof -o peak.pb.gz      then: pprof -http=: peak.pb.gz
+  tenure export --to perfetto               then open it in ui.perfetto.dev
+  tenure export --to pprof -o peak.pb.gz    then: pprof -http=: peak.pb.gz
   tenure export TRACE --to parquet --table events
 
-The file is called after the trace if -o does not say otherwise, with a number if there is one already. Its name is
-written to standard output.
+Without TRACE, tenure reads the newest trace in this folder. Without -o, the file is named after the trace, with a
+number if that name is taken. tenure prints its name to standard output.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import TextIO
 
+from tenure.cli import newest
 from tenure.views.export.base import Tell
 
 _EVERY = 0.3  # seconds
@@ -28,30 +29,32 @@ _CLEAR = "\r\x1b[K"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
+    """Add the arguments."""
     from tenure.views.export import FORMATS, NAMES
     from tenure.views.export.base import TABLES
 
-    told = "; ".join(f"{one.NAME}: {one.ABOUT}" for one in FORMATS)
+    parser.epilog = "formats:\n\n" + "\n".join(f"  {one.NAME:<13} {one.ABOUT}" for one in FORMATS)
     parser.add_argument(
         "trace",
         metavar="TRACE",
-        help="the folder of a trace, one .arrows file of it, a CUDA snapshot of PyTorch, a memory profile of JAX",
+        nargs="?",
+        help=newest.READ_ANY,
     )
-    parser.add_argument("--to", choices=NAMES, required=True, metavar="FORMAT", help=told)
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it")
-    parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE if it is there already")
+    parser.add_argument("--to", choices=NAMES, required=True, metavar="FORMAT", help="write this format, see below")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write to FILE")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE if it exists")
     parser.add_argument(
-        "--table", choices=TABLES, default="buffers", help="which table csv and parquet write (default: buffers)"
+        "--table", choices=TABLES, default="buffers", help="write this table as csv or parquet (default: buffers)"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the file, and say its name."""
+    """Write the file, and print its name."""
     from tenure import outputs
     from tenure.traces import load
     from tenure.views.formats.text import clean
 
+    options.trace = newest.named(options.trace)
     if options.output is not None:
         outputs.check(
             Path(options.output),
@@ -69,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def progress(out: TextIO) -> Iterator[Tell]:
-    """A line that says how many rows are done and how long it took; on a terminal only, and gone in the end."""
+    """Show how many rows are written and how long that took: on a terminal only, and cleared at the end."""
     if not out.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         yield lambda rows: None
         return

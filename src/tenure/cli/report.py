@@ -1,40 +1,57 @@
-"""Say what a trace shows: what made the peak, what leaked, what was held past its last use.
+"""Show leaks, peak memory, and how to lower it, from a trace.
 
-The exit code is 1 if there are faults; advice about the peak is no fault.
+Without TRACE, tenure reads the newest trace in this folder.
+
+Exit code 0: no error or warning, although there may be advice; 1: errors or warnings; 2: wrong usage, or the trace
+cannot be read.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
+
+from tenure.cli import newest
+
+if TYPE_CHECKING:
+    from tenure.traces import Trace
 
 FORMATS = ("full", "concise", "json", "sarif", "github")
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
+    """Add the arguments."""
     parser.add_argument(
         "trace",
         metavar="TRACE",
-        help="the folder of a trace, one .arrows file of it, a CUDA snapshot of PyTorch, a memory profile of JAX",
+        nargs="?",
+        help=newest.READ_ANY,
     )
     parser.add_argument(
         "--format",
         choices=FORMATS,
         default="full",
-        help="how to say it: as a page of text (default), a line a finding, JSON, SARIF, or GitHub's annotations",
+        help="print it as a page of text (default), one line per finding, JSON, SARIF, or GitHub annotations",
     )
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the report to standard output."""
+    from tenure import untrusted
+    from tenure.traces import load
+
+    trace = load(newest.named(options.trace))
+    with untrusted.reading(trace.source):
+        return _write(trace, options)
+
+
+def _write(trace: Trace, options: argparse.Namespace) -> int:
     from tenure.analysis.summary import summary
     from tenure.trace import autopsies
-    from tenure.traces import load
     from tenure.views import formats
-    from tenure.views.console import report
+    from tenure.views.console import outcome, report
 
-    trace = load(options.trace)
     findings = trace.findings()
     if options.format == "json":
         sys.stdout.write(report.as_json(summary(trace, trace.scanned, trace.peak()), findings) + "\n")
@@ -43,4 +60,4 @@ def run(options: argparse.Namespace) -> int:
         report.write(summary(trace, trace.scanned, trace.peak()), sys.stdout, findings, ends)
     else:
         sys.stdout.write(formats.FORMATS[options.format](findings))
-    return 1 if any(report.is_fault(finding) for finding in findings) else 0
+    return 1 if any(outcome.is_fault(finding) for finding in findings) else 0

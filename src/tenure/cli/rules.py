@@ -1,4 +1,7 @@
-"""List the faults that tenure knows, and how each can be found."""
+"""List all rules, and the commands that report them.
+
+`tenure explain CODE` prints the page of a rule.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,14 @@ import sys
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """Add its arguments."""
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    """Add the arguments."""
+    parser.add_argument(
+        "--format", choices=("text", "json"), default="text", help="print in this format (default: text)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the catalogue."""
+    """Print the list."""
     from tenure.faults import MODULES
 
     ways = {"in_source": "check", "in_run": "run", "in_exception": "explain"}

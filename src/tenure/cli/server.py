@@ -1,6 +1,7 @@
-"""Speak the language server protocol over standard input and output, for editors.
+"""Start a language server for editors.
 
-Gives diagnostics while you type, quick fixes, and a fault's page on hover. Needs the extra: pip install 'tenure[server]'.
+It reads standard input and writes standard output. It reports findings while you type, offers their fixes, and shows
+the page of a rule on hover. It needs an extra: pip install 'tenure[server]'.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ from tenure.errors import TenureError
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """It has no arguments but those that editors give by habit."""
-    parser.add_argument("--stdio", action="store_true", help="the only way it speaks; accepted for editors that say it")
+    """Add the one argument that editors pass."""
+    parser.add_argument(
+        "--stdio",
+        action="store_true",
+        help="use standard input and output; this is always so, and accepted because editors pass it",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Serve until the editor ends it."""
+    """Serve until the editor closes the connection."""
     try:
-        from tenure.check.server import make
+        from tenure.lint.server import make
     except ImportError as error:
         raise TenureError(f"the language server needs pygls ({error}): pip install 'tenure[server]'") from None
     make().start_io()

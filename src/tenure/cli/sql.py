@@ -1,9 +1,9 @@
-"""Ask a trace in SQL (DuckDB).
+"""Query a trace with SQL (DuckDB).
 
-There are the tables `events`, `buffers` (one row a buffer), `sites` (one row a line of source), `steps` and `live` (the
-bytes alive over time), such as:
+The tables are `events`, `buffers` (one row per buffer), `sites` (one row per source line), `steps` and `live` (bytes
+alive over time). Without TRACE, tenure reads the newest trace in this folder.
 
-  tenure sql TRACE "select file, line, sum(bytes) as bytes from buffers group by all order by bytes desc limit 10"
+  tenure sql "select file, line, sum(bytes) from buffers group by all"
 """
 
 from __future__ import annotations
@@ -11,28 +11,36 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tenure.cli import newest
+
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
+    """Add the arguments."""
     parser.add_argument(
         "trace",
         metavar="TRACE",
-        help="the folder of a trace, one .arrows file of it, a CUDA snapshot of PyTorch, a memory profile of JAX",
+        nargs="?",
+        help=newest.READ_ANY,
     )
-    parser.add_argument("query", metavar="QUERY", help="one statement, or several with ';' between: the last is shown")
     parser.add_argument(
-        "--format", choices=("table", "csv", "json"), default="table", help="how to show the rows (default: table)"
+        "query", metavar="QUERY", help="run this SQL; of several statements, separated by ';', the last one is shown"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("table", "csv", "json"),
+        default="table",
+        help="print the rows in this format (default: table)",
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the rows to standard output; a bad query is wrong usage, and DuckDB says best what is wrong with it."""
+    """Write the rows to standard output. For a wrong query, print DuckDB's message and return 2."""
     from tenure.trace.database import engine
     from tenure.trace.reader import load
     from tenure.views.console import tables
 
     duckdb = engine()
-    trace = load(options.trace)
+    trace = load(newest.named(options.trace))
     try:
         rows = trace.sql(options.query)
     except duckdb.Error as error:

@@ -1,8 +1,10 @@
-"""Look after a store in files: list it, check every byte of it, clear away what killed processes left.
+"""List, check or clean up a store in files.
 
-tenure store ls PATH      names, shapes, sizes, versions, and who put them
-tenure store check PATH   reads everything; damaged files are named, and the exit code is 1 then
-tenure store gc PATH      removes files that no name needs; safe while others use the store
+  tenure store ls PATH       list names, shapes, sizes, versions, source lines
+  tenure store check PATH    read every byte, and print damaged files
+  tenure store gc PATH       remove files that no name needs
+
+All three are safe while other processes use the store. The exit code of `check` is 1 if there are damaged files.
 """
 
 from __future__ import annotations
@@ -21,21 +23,23 @@ if TYPE_CHECKING:
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
-    parser.add_argument("what", metavar="ls|check|gc", choices=tuple(_DOING), help="what to do")
-    parser.add_argument("path", metavar="PATH", help="the store's folder (file:PATH will do, too)")
-    parser.add_argument("--dry-run", action="store_true", help="gc: only say what would be removed")
-    parser.add_argument("--format", choices=("full", "json"), default="full", help="how to tell it (default: full)")
+    """Add the arguments."""
+    parser.add_argument("what", metavar="ls|check|gc", choices=tuple(_DOING), help="list, check or clean up the store")
+    parser.add_argument("path", metavar="PATH", help="use the store in this folder (PATH or file:PATH)")
+    parser.add_argument("--dry-run", action="store_true", help="print what gc would remove, and remove nothing")
+    parser.add_argument(
+        "--format", choices=("full", "json"), default="full", help="print in this format (default: full)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do it."""
+    """Run the command."""
     try:
         from tenure.sharing.store.file import backend, layout
     except ImportError as error:
         if error.name != "fcntl":
             raise
-        raise StoreError("stores in files need the locks of Linux or macOS") from None
+        raise StoreError("stores in files need file locks, which exist on Linux and macOS only") from None
     url = options.path if options.path.startswith("file:") else f"file:{options.path}"
     store = backend.FileStore(layout.folder(url.removeprefix("file:"), url), create=False)
     try:

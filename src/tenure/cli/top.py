@@ -1,7 +1,11 @@
-"""Watch a running traced process in the terminal: bytes, steps, lines, holders and findings as they come.
+"""Watch a program in the terminal while it runs.
 
-Without TRACE, the traced process of yours that runs. It is looked at from outside, through the trace that it writes:
-nothing is asked of it, and it goes on when you leave. Needs the extra: pip install 'tenure[top]'; --once does not.
+The screen shows memory, steps, source lines, reference paths and findings. Without TRACE, tenure shows your traced
+program that is running now. It only reads the trace that the program writes, so you can start and leave at any time.
+It needs an extra: pip install 'tenure[top]'; --once works without it.
+
+  tenure run train.py &
+  tenure top
 """
 
 from __future__ import annotations
@@ -13,23 +17,24 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tenure.cli import newest
 from tenure.errors import TenureError, TraceError
 from tenure.findings import Finding
 
 _NICE = 10
 _ROUNDS = 10_000  # of reading, before one screen is printed: a trace that grows faster than it is read has no end
-_NONE = "no traced process of yours is running; start one with: tenure run SCRIPT, or name a trace: tenure top FOLDER"
+_NONE = "none of your processes is being traced; start one with: tenure run SCRIPT, or name a trace: tenure top FOLDER"
 
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
-    parser.add_argument("trace", metavar="TRACE", nargs="?", help="the folder of a trace, or one .arrows file of it")
-    parser.add_argument("--rank", metavar="N", type=int, help="show this rank, not all together")
-    parser.add_argument("--once", action="store_true", help="print one screen as plain text, and leave")
+    """Add the arguments."""
+    parser.add_argument("trace", metavar="TRACE", nargs="?", help=newest.READ)
+    parser.add_argument("--rank", metavar="N", type=int, help="show only this rank, instead of all ranks together")
+    parser.add_argument("--once", action="store_true", help="print one screen as plain text, and exit")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show it until the user leaves; as text, once, where there is no terminal."""
+    """Show the run until the user quits; once, as text, where there is no terminal."""
     from tenure.views.live.session import Session
 
     place = _running() if options.trace is None else Path(options.trace)
@@ -43,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
             raise TenureError(
                 f"the live view needs textual ({error}): pip install 'tenure[top]'; or use: tenure top --once"
             ) from None
-        os.nice(_NICE)  # whoever is watched comes first
+        os.nice(_NICE)  # the program that is watched comes first
         Top(session).run()
     finally:
         session.close()
@@ -51,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _findings(place: Path) -> tuple[Sequence[Finding], Sequence[str]]:
-    """The findings of a run that is over, and why leaks were not judged."""
+    """Return the findings of a run that is over, and why leaks were not judged."""
     from tenure.analysis import coverage
     from tenure.traces import load
 
@@ -86,11 +91,11 @@ def _can_write(text: str) -> bool:
 
 
 def _running() -> Path:
-    """The trace of the one run that goes on."""
+    """Return the trace of the only run that is going on."""
     from tenure.trace import running
 
     if not running.can_be_told():
-        raise TraceError("this system does not show which processes run; name a trace: tenure top FOLDER")
+        raise TraceError("cannot list running processes on this system; name a trace: tenure top FOLDER")
     found: dict[Path, list[running.Running]] = {}
     for one in running.find():
         found.setdefault(one.folder, []).append(one)
@@ -100,7 +105,7 @@ def _running() -> Path:
         lines = [
             f"  tenure top {shlex.quote(_short(folder))}   {_told(runs)}" for folder, runs in sorted(found.items())
         ]
-        raise TraceError("\n".join(["several runs go on; choose one:", *lines]))
+        raise TraceError("\n".join(["several runs are being traced; choose one:", *lines]))
     return next(iter(found))
 
 

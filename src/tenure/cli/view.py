@@ -1,9 +1,10 @@
-"""Show a trace as a page: findings, bytes alive over time, and what any click asks for.
+"""Show a trace in the browser.
 
-Without -o the page is served on this machine, to whoever has its address, until Ctrl-C; it asks for more detail when
-one looks closer. With -o it is one file that needs no network and no tenure:
+The page shows findings, memory over time, and details of any line or point in time. Without TRACE, tenure reads the
+newest trace in this folder. Without -o, tenure serves the page on this machine until you press Ctrl-C; anyone who has
+its address can read it. With -o, the page is one file that needs neither network nor tenure.
 
-  tenure view TRACE
+  tenure view
   tenure view TRACE -o page.html
   tenure view AFTER --compare BEFORE
 """
@@ -14,16 +15,18 @@ import argparse
 import sys
 from pathlib import Path
 
+from tenure.cli import newest
+
 
 def prepare(parser: argparse.ArgumentParser) -> None:
-    """The arguments."""
-    parser.add_argument("trace", metavar="TRACE", help="the folder of a trace, or one .arrows file of it")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the page here instead of serving it")
-    parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE even if it is not such a page")
-    parser.add_argument("--compare", metavar="OTHER", help="another trace, to see what is different")
-    parser.add_argument("--port", type=_port, default=0, help="where to serve it (default: any that is free)")
+    """Add the arguments."""
+    parser.add_argument("trace", metavar="TRACE", nargs="?", help=newest.READ)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the page to FILE instead of serving it")
+    parser.add_argument("-f", "--force", action="store_true", help="overwrite FILE even if tenure did not write it")
+    parser.add_argument("--compare", metavar="OTHER", help="compare with this trace")
+    parser.add_argument("--port", type=_port, default=0, help="serve the page on this port (default: any free port)")
     parser.add_argument(
-        "--no-open", action="store_true", help="do not open a browser (it is opened only from a terminal)"
+        "--no-open", action="store_true", help="open no browser (tenure opens one only from a terminal)"
     )
 
 
@@ -36,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
     from tenure.views.html.page import is_page
     from tenure.views.html.server import Server
 
+    options.trace = newest.named(options.trace)
     if options.output is not None:
         named = (Path(options.trace),) if options.compare is None else (Path(options.trace), Path(options.compare))
         outputs.check(Path(options.output), is_page, force=options.force, spare=named, hint=", or pass -f")
@@ -49,11 +53,13 @@ def run(options: argparse.Namespace) -> int:
     try:
         server = Server(trace, both(trace, other), options.port)
     except OSError as error:
-        raise TenureError(f"port {options.port} cannot be used: {error.strerror or error}; say another") from error
+        raise TenureError(
+            f"cannot use port {options.port}: {error.strerror or error}; choose another with --port"
+        ) from error
     with server:
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
-        sys.stderr.write("tenure: open this address; Ctrl-C ends it\n")
+        sys.stderr.write("tenure: open this address in a browser; Ctrl-C stops the server\n")
         _open(options, server.url)
         try:
             server.serve_forever()
@@ -71,5 +77,5 @@ def _open(options: argparse.Namespace, url: str) -> None:
 
 def _port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) < 1 << 16):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; say a number from 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; use a number from 1 to 65535")
     return int(text)

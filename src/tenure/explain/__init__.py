@@ -1,17 +1,17 @@
-"""From an exception, or the text of one, to the fault behind it: where the value was made, got out or ended, was used."""
+"""Explain an exception, or a pasted traceback: which rule it matches, and where the value was created, released and used."""
 
 from __future__ import annotations
 
 import sys
 from types import ModuleType
 
-TYPE_CHECKING = False  # a failing program comes by here: what can wait is imported later
+TYPE_CHECKING = False  # a failing program imports this: other modules are imported only when needed
 if TYPE_CHECKING:
     from tenure.findings import Finding
 
 
 class _Package(ModuleType):
-    """`tenure.explain` is a function to its users; once this package is imported, Python binds that name to it."""
+    """A package that can be called, because importing it binds the name of the function `tenure.explain`."""
 
     def __call__(self, exc: BaseException | None = None) -> Finding | None:
         from tenure.explain.api import explain

@@ -1,4 +1,4 @@
-"""`explain`: the finding for an exception."""
+"""The function `explain`, which returns the finding for an exception."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def explain(exc: BaseException | None = None) -> Finding | None:
-    """The lifetime fault behind an exception, or None if tenure does not know one.
+    """Return the finding that explains an exception, or None if no rule of tenure matches.
 
     Example:
         try:
@@ -19,25 +19,25 @@ def explain(exc: BaseException | None = None) -> Finding | None:
             print(tenure.explain(error))
 
     Arguments:
-        exc: the exception; by default the one that is being handled.
+        exc: The exception. The default is the one that is being handled.
 
     Returns:
-        a finding with the sites that matter and what to write instead. Nothing of what the exception's frames hold
-        is shown, and nothing of it is called.
+        A finding with the source lines involved and what to write instead. It contains no values from the exception's
+        frames, and no methods of these values are called.
     """
     exc = sys.exception() if exc is None else exc
     if exc is None:
         return None
     import gc
 
-    # Trees of source are many small objects: with a framework loaded, each collection that they set off takes long.
+    # Parsing source creates many small objects. With a framework loaded, each garbage collection is slow.
     collects = gc.isenabled()
     gc.disable()
     try:
         from tenure.explain import driver, raised
 
         return driver.find(raised.from_exception(exc))
-    except Exception:  # noqa: BLE001 - an explanation that fails must not hide what it was to explain
+    except Exception:  # noqa: BLE001 - a failing explanation must not hide the exception
         return None
     finally:
         if collects:

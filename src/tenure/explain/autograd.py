@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tenure.explain import carried, values
-from tenure.explain.flow import Flow, Step, meets
+from tenure.explain.flow import Flow, Step, meets, reads
 from tenure.explain.source import Source, dotted, ends, targets_of
 from tenure.findings import Edit, Place
 
@@ -47,6 +47,7 @@ class Changes:
     places: list[Place]
     by_optimizer: bool
     fix: str
+    is_same_step: bool = False  # the change comes before the pass in one iteration
     edits: tuple[Edit, ...] = ()
 
 
@@ -79,11 +80,12 @@ class Autograd:
             return None, []
         flow = Flow(source, source.function(frame.line))
         passes = [call for call in source.calls(*_PASSES) if source.owner(call) is flow.function]
-        before = [call for call in passes if call.lineno < frame.line]
-        mine = flow.cone(_roots(flow, frame.line), frame.line)
+        here = [call for call in passes if call.lineno == frame.line]
+        before = [call for call in passes if call.lineno < frame.line] + here[:-1]
+        mine = flow.cone(_roots_of(here[-1]) if here else _roots(flow, frame.line), frame.line)
         if before:
             call = before[-1]
-            theirs = flow.cone(_roots(flow, call.lineno), call.lineno)
+            theirs = flow.cone(_roots_of(call), call.lineno)
             common = [step for step in mine if step in theirs and step.is_computed and not step.detaches]
             return self._shared(source, common[:1]), [source.place("end", call)]
         return self._kept(flow, frame, mine), []
@@ -137,10 +139,19 @@ class Autograd:
         found.sort(key=lambda entry: -entry[0])
         steps = [] if found and found[0][0] > 2 else self._optimizer_steps()
         if steps and (not found or op in ("TBackward0", "AsStridedBackward0", "T", "AsStrided", "", "AccumulateGrad")):
-            fix = "call backward() before optimizer.step(), and detach what comes from an earlier step (drop retain_graph=True)"
-            return Changes([*steps[:1], *[place for _, place, _ in found[:1]]], by_optimizer=True, fix=fix)
+            between = self._steps_between(steps)
+            fix = (
+                f"call `{between[0].text}` after this backward(), or detach what the two losses share, so that this one does "
+                "not go through weights that were changed"
+                if between
+                else "call backward() before optimizer.step(); detach values from earlier steps and remove retain_graph=True"
+            )
+            places = [*(between or steps)[:1], *[place for _, place, _ in found[:1]]]
+            return Changes(places, by_optimizer=True, fix=fix, is_same_step=bool(between))
         if not found:
-            return Changes([], by_optimizer=False, fix="write the change out of place (x = x + y), or change a clone()")
+            return Changes(
+                [], by_optimizer=False, fix="write the change out of place (`x = x + y`), or change a `clone()`"
+            )
         name = found[0][2]
         places = [place for score, place, _ in found if score == found[0][0]][:2]
         births = self._births(places[0], name)
@@ -166,6 +177,21 @@ class Autograd:
         if made is None or isinstance(made.node, ast.Expr) or (made.value is not None and not made.is_computed):
             return []
         return [source.place("birth", made.node)]
+
+    def _steps_between(self, steps: list[Place]) -> list[Place]:
+        """The optimizer's steps between what this backward pass goes through and the pass itself, in one iteration."""
+        frame, source = self._at_pass()
+        if frame is None or source is None:
+            return []
+        flow = Flow(source, source.function(frame.line))
+        loops = flow.loops(frame.line)
+        begin = loops[0].lineno if loops else 0
+        made = [
+            step.line
+            for step in flow.cone(_roots(flow, frame.line), frame.line)
+            if step.line > begin and step.is_computed
+        ]
+        return [one for one in steps if one.file == frame.file and made and min(made) < one.line < frame.line]
 
     def _optimizer_steps(self) -> list[Place]:
         if not self.raised.mentions("retain_graph", "optim"):
@@ -291,10 +317,15 @@ def _roots(flow: Flow, line: int) -> set[str]:
     statement = flow.source.statement(line)
     for node in ast.walk(statement) if statement else ():
         if isinstance(node, ast.Call) and ends(dotted(node.func), _PASSES):
-            receiver = dotted(node.func).rpartition(".")[0]
-            first = {dotted(node.args[0])} if node.args else set()
-            return (first if receiver.endswith(("autograd", "torch")) else {receiver}) | first - {""}
+            return _roots_of(node)
     return flow.reads_at(line)
+
+
+def _roots_of(call: ast.Call) -> set[str]:
+    receiver = call.func.value if isinstance(call.func, ast.Attribute) else None
+    on = set(reads(receiver)) if receiver is not None else set()
+    first = {dotted(call.args[0])} - {""} if call.args else set()
+    return first if ends(dotted(receiver), ("autograd", "torch")) else on | first
 
 
 def _has_graph(step: Step) -> bool:
@@ -357,9 +388,9 @@ def _withs(source: Source, node: ast.AST) -> list[ast.expr]:
 def _out_of_place(place: Place, name: str) -> str:
     match = re.match(r"^(?P<target>[\w.]+)\s*(?P<op>[-+*/])=\s*(?P<value>.+)$", place.text)
     if match:
-        return f"write it out of place: {match['target']} = {match['target']} {match['op']} {match['value']}"
+        return f"write it out of place: `{match['target']} = {match['target']} {match['op']} {match['value']}`"
     if "[" in place.text and "=" in place.text:
-        return f"change a copy ({name} = {name}.clone() before), or build the result with torch.where or masked_fill"
+        return f"change a copy (first `{name} = {name}.clone()`), or compute the result with `torch.where` or `masked_fill`"
     return f"use the operation without the underscore, or change a clone of `{name}`"
 
 

@@ -58,10 +58,16 @@ class Escape:
         target = self.target.rpartition(".")[2]
         for above in self.source.above(self.node):
             if isinstance(above, ast.If) and target in names_in(above.test) and _asks_for_absence(above.test):
-                return True
+                return not self._is_stored_besides(above)  # what is there already is changed: a running value
             if above is self.function:
                 break
         return False
+
+    def _is_stored_besides(self, first: ast.If) -> bool:
+        """Return whether the function also stores to this target outside of the body of `first`."""
+        inside = {id(part) for one in first.body for part in ast.walk(one)}
+        others = escapes_of(self.source, self.function)
+        return any(other.target == self.target and id(other.node) not in inside for other in others)
 
 
 def find(raised: Raised, stack: tuple[Frame, ...]) -> Escape | None:
@@ -79,6 +85,30 @@ def find(raised: Raised, stack: tuple[Frame, ...]) -> Escape | None:
             if best is None or score > best[0]:
                 best = (score, escape)
     return best[1] if best else None
+
+
+def only_one_read_elsewhere(raised: Raised) -> Escape | None:
+    """Return the statement that stores what another function computes with, if the sources have a single such place."""
+    found: dict[str, Escape] = {}
+    for source, function, _ in _functions(raised, ()):
+        for escape in escapes_of(source, function):
+            if escape.how in ("attribute", "global", "nonlocal") and isinstance(
+                escape.value, ast.Call | ast.BinOp | ast.Compare
+            ):
+                name = escape.target.rpartition(".")[2]
+                others = (one for one in source.functions if one is not function and not isinstance(one, ast.Module))
+                if any(_reads(other, name) for other in others):
+                    found.setdefault(escape.target, escape)
+    return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _reads(function: Function, name: str) -> bool:
+    return any(
+        isinstance(node, ast.Attribute | ast.Name)
+        and isinstance(node.ctx, ast.Load)
+        and getattr(node, "attr", getattr(node, "id", "")) == name
+        for node in ast.walk(function)
+    )
 
 
 def _functions(raised: Raised, stack: tuple[Frame, ...]) -> Iterator[tuple[Source, Function, int]]:

@@ -54,7 +54,7 @@ class Flow:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """Everything that is bound, in the order of lines."""
-        return tuple(step for node in statements(self.function) if (step := _step(node)) is not None)
+        return tuple(step for node in statements(self.function) for step in _steps(node))
 
     def last(self, name: str, before: int) -> Step | None:
         """What last bound a name before a line."""
@@ -100,6 +100,19 @@ def statements(function: ast.AST) -> Iterator[ast.stmt]:
             continue
         kinds = (ast.stmt, ast.excepthandler, ast.match_case)
         todo = [*(child for child in ast.iter_child_nodes(node) if isinstance(child, kinds)), *todo]
+
+
+def _steps(node: ast.stmt) -> Iterator[Step]:
+    """What a statement binds; of `a, b = f(x), g(y)` each name has a value of its own."""
+    match node:
+        case ast.Assign([ast.Tuple(targets)], ast.Tuple(values)) if len(targets) == len(values):
+            for target, value in zip(targets, values, strict=True):
+                if not isinstance(target, ast.Tuple | ast.Starred):
+                    yield Step(node, frozenset({dotted(target)}), frozenset(reads(value)), value)
+        case _:
+            step = _step(node)
+            if step is not None:
+                yield step
 
 
 def _step(node: ast.stmt) -> Step | None:

@@ -111,7 +111,9 @@ class Graphs:
             for node in near.nodes:
                 if not isinstance(node, ast.Assign) or node.lineno == frame.line or not is_computed(node.value):
                     continue
-                if any(dotted(target) in wanted - {""} for target in targets_of(node)):
+                bound = {dotted(target) for target in targets_of(node)} & (wanted - {""})
+                # A name without a dot is another variable in another function.
+                if bound and (any("." in name for name in bound) or _is_visible(near, node, source, frame.line)):
                     return [near.place("birth", node)]
         return []
 
@@ -144,11 +146,44 @@ class Graphs:
                     return near, call, name
         return None
 
-    def open_session(self) -> str:
-        """The name of the one session that the failing file opens and keeps, if it is one."""
+    def only_session(self) -> tuple[str, bool]:
+        """The name of the one session that the failing file opens, and whether the failing line can still use it."""
         source = self.raised.source(self.raised.here)
-        names = {_bound_to(source, call) for call in source.calls(*_SESSIONS)} if source else set()
-        return names.pop() if len(names) == 1 else ""
+        calls = source.calls(*_SESSIONS) if source else []
+        names = {_bound_to(source, call) for call in calls} if source else set()
+        if source is None or len(names) != 1:
+            return "", False
+        name = names.pop()
+        return name, all(self._is_usable(source, call, name) for call in calls)
+
+    def initialised_session(self) -> str:
+        """The name of another session, which is still open and in which the program ran an initializer; else ""."""
+        source = self.raised.source(self.raised.here)
+        failing = self.session()
+        for call in source.calls("run") if source else ():
+            name = dotted(call.func).rpartition(".")[0]
+            opened = [one for one in source.calls(*_SESSIONS) if _bound_to(source, one) == name] if source else []
+            ran = any("initializer" in ast.unparse(argument) for argument in call.args)
+            is_other = bool(opened) and (failing is None or failing[1] is not opened[0])
+            if ran and source and is_other and self._is_usable(source, opened[0], name):
+                return name
+        return ""
+
+    def _is_usable(self, source: Source, call: ast.Call, name: str) -> bool:
+        """Whether a session is open at the failing line, and its name known there."""
+        here = self.raised.here
+        if here is None or not name:
+            return False
+        owner = source.owner(call)
+        known = "." in name or isinstance(owner, ast.Module) or owner is source.function(here.line)
+        inside = [frame.line for frame in self.raised.user if frame.file == source.file]
+        for above in source.above(call):
+            if isinstance(above, ast.With | ast.AsyncWith) and any(call in ast.walk(item) for item in above.items):
+                known = known and any(first_line(above) <= line <= last_line(above) for line in inside)
+        closed = any(
+            dotted(one.func).rpartition(".")[0] == name and one.lineno < here.line for one in source.calls("close")
+        )
+        return known and not closed
 
     def closings(self) -> list[Place]:
         """What closed the session: its `with`, or a call of close()."""
@@ -172,6 +207,12 @@ class Graphs:
                     found.append(source.place("end", call))
             found += [source.place("end", call) for call in source.calls("clear_session")]
         return found[:2]
+
+
+def _is_visible(near: Source, node: ast.AST, source: Source, line: int) -> bool:
+    """Whether a variable that is bound here can be the one that the failing line reads."""
+    owner, here = near.owner(node), source.function(line)
+    return isinstance(owner, ast.Module) or (near is source and (owner is here or here in set(ast.walk(owner))))
 
 
 def _meant(call: ast.Call) -> set[str]:

@@ -1,6 +1,6 @@
-"""`install` and `uninstall`: explanations below uncaught tracebacks, wherever Python shows them.
+"""`install` and `uninstall`: explanations below uncaught tracebacks, wherever Python prints them.
 
-Each door keeps what was there before it, calls that first, and only then says what tenure knows.
+Each hook keeps the previous one, calls it first, and then prints the explanation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ _on = False
 def install() -> None:
     """Explain every uncaught exception below its traceback: in plain Python, threads, asyncio, IPython and pytest.
 
-    The exception, its traceback, the exit code and hooks that were set before stay as they are. Twice is a no-op.
+    It does not change the exception, its traceback, the exit code or hooks that were set before. A second call has no
+    effect.
+
+    Example:
+        tenure.install()  # in a notebook, or in conftest.py
     """
     global _on
     if _on:
@@ -33,7 +37,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Take back what `install` did."""
+    """Remove the hooks that `install` added."""
     global _on
     for door in (_threads, _tasks, _notebooks, _tests):
         imports.forget(door)
@@ -43,7 +47,7 @@ def uninstall() -> None:
 
 
 def _wrap(owner: Any, name: str, exception: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> None:
-    """Let `owner.name` be called as before, and explain the exception of that call."""
+    """Wrap `owner.name`: call it as before, then explain the exception of that call."""
     before = getattr(owner, name)
 
     def hook(*args: Any, **kwargs: Any) -> Any:
@@ -51,13 +55,13 @@ def _wrap(owner: Any, name: str, exception: Callable[[tuple[Any, ...], dict[str,
         if _on:
             try:
                 raised = exception(args, kwargs)
-            except Exception:  # noqa: BLE001 - called in a way that we do not know: nothing to explain
+            except Exception:  # noqa: BLE001 - called with unknown arguments: nothing to explain
                 raised = None
             told.below(raised)
         return result
 
     def undo() -> None:
-        # Where somebody wrapped us in turn, ours stays in between and says nothing.
+        # If another hook wraps ours, ours stays in between and prints nothing.
         if getattr(owner, name, None) is hook:
             setattr(owner, name, before)
 
@@ -70,7 +74,7 @@ def _threads(_: str) -> None:
 
 
 def _tasks(_: str) -> None:
-    """A task that nobody awaits: its loop tells of it."""
+    """A task that is never awaited: its event loop reports the exception."""
     loop: Any = getattr(sys.modules["asyncio.base_events"], "BaseEventLoop", None)
     if loop is not None:
         _wrap(loop, "default_exception_handler", lambda args, kwargs: args[1].get("exception"))
@@ -83,13 +87,13 @@ def _notebooks(_: str) -> None:
 
 
 def _shown(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What IPython has just shown: the exception it was given, or the current one."""
+    """Return the exception that IPython has just shown: the given one, or the current one."""
     given = kwargs.get("exc_tuple") or (args[1] if len(args) > 1 else None)
     return given[1] if given else sys.exception() or getattr(sys, "last_value", None)
 
 
 def _tests(_: str) -> None:
-    """pytest shows a report's sections below its traceback."""
+    """Add a section to the report; pytest prints sections below the traceback."""
     reports: Any = sys.modules["_pytest.reports"]
     kind = getattr(reports, "TestReport", None)
     if kind is None:

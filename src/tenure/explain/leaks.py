@@ -1,4 +1,4 @@
-"""A value of a trace that is used outside of it: what the framework tells of it, and how it got out."""
+"""A traced value that is used outside its trace: what the framework reports about it, and how it escaped."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tenure.explain import escapes
 from tenure.explain.escapes import Escape
 from tenure.explain.source import ends
 from tenure.findings import Finding, Fix, Place
@@ -32,7 +33,9 @@ SYMBOLIC = (
     r"|(?:float|int|complex)\(\) argument must be .* not '(?:Symbolic)?Tensor'"
     r"|'(?:SymbolicTensor|Tensor)' object cannot be interpreted as an integer"
 )
-# A tracer that is put into a text as a number.
+# A tracer of an inner trace that is a constant of the outer one: JAX notices it when it compiles.
+_LOWERED = r"No constant handler for type: <class '[\w.]*Tracer'>"
+# A tracer that is formatted as a number.
 FORMATTED = r"passed to \w*Tracer\.__format__"
 _GRAPH = re.compile(
     r"defined in (?:another )?(?:function or code block|FuncGraph\(name=(?P<name>[^,)]+)|(?P<other>[^,\n]+))"
@@ -71,7 +74,7 @@ _TRANSFORMS = (
 
 @dataclass(frozen=True)
 class Leak:
-    """A symbolic value that got out: `function` is what was being traced, `construct` the control flow if it was one."""
+    """A symbolic value that escaped: `function` is the traced function, `construct` the control flow, if it was one."""
 
     raised: Raised
     framework: str
@@ -82,9 +85,9 @@ class Leak:
     certain: bool = True
 
     def finding(self, fault: Fault) -> Finding:
-        """The leak as a finding of one of the faults that it can be."""
+        """Return the leak as a finding of one of the rules that it can match."""
         return fault.finding(
-            f"{self.what} was made {self._where()} and is used outside of it",
+            f"{self.what} was created {self._where()} but is used outside it",
             self._places(),
             reason=self._reason(),
             fix=self._fix(),
@@ -98,7 +101,7 @@ class Leak:
             return f"in {self.construct} (`{self.function}`)" if named else f"in {self.construct}"
         if named:
             return f"in the trace of `{self.function}`"
-        return "under a JAX transformation" if self.framework == "jax" else "in the trace of a tf.function"
+        return "in a JAX transformation" if self.framework == "jax" else "in the trace of a tf.function"
 
     def _places(self) -> list[Place]:
         found = self.raised.places("birth", self.raised.born)
@@ -107,19 +110,19 @@ class Leak:
         return [*found, *self.raised.use]
 
     def _reason(self) -> str:
-        once = "runs once, to record its operations"
         kept = ""
         if self.escape is not None:
             target = f"`{self.escape.target}`"
-            kept = f" {target} kept one for later."
-            kept = f" The cache of {target} kept one." if self.escape.how == "cache" else kept
+            kept = f" {target} stored one of them."
+            kept = f" The cache of {target} stored one of them." if self.escape.how == "cache" else kept
         if self.framework == "jax":
             return (
-                f"Under a transformation a function {once}; the values in it are tracers and end with the trace.{kept}"
+                "A JAX transformation runs the function once, to record its operations. Its values are tracers, which are "
+                f"valid only during that trace.{kept}"
             )
         return (
-            f"The Python code below a tf.function {once}; the values in it are symbolic and end with the trace.{kept} "
-            "An eager tensor does not die with the function that made it; this one never had a value."
+            "TensorFlow runs the Python code of a tf.function only while it traces it. The values there are symbolic and "
+            f"valid only in that trace.{kept} An eager tensor would outlive its function, but this one never had a value."
         )
 
     def _fix(self) -> Fix:
@@ -128,23 +131,22 @@ class Leak:
         if escape is not None and escape.is_cache:
             outside = "with numpy (np.…)" if jax else "with numpy, or inside `with tf.init_scope():`"
             return Fix(
-                f"make the value that `{escape.target}` keeps {outside}, so that the cache holds numbers and no trace"
+                f"create the value that `{escape.target}` caches {outside}, so that the cache contains numbers, not traced values"
             )
-        kept = f" instead of keeping it in `{escape.target}`" if escape is not None else ""
+        kept = f" instead of storing it in `{escape.target}`" if escape is not None else ""
         if self.construct:
             return Fix(f"return the value from the body (from every branch) and take it from the result{kept}")
         aux = " (grad and value_and_grad: has_aux=True)" if jax and not self.function else ""
         state = (
-            "goes in as an argument and comes out as a result"
+            "; pass state that must persist across calls as an argument, and return it"
             if jax
-            else "belongs into a tf.Variable, changed with assign()"
+            else "; keep state that must persist across calls in a tf.Variable, and change it with assign()"
         )
-        state = f"; state that lives across calls {state}"
         return Fix(f"return the value from the traced function{aux}{kept}, and use what the call returns{state}")
 
 
 def find(raised: Raised) -> Leak | None:
-    """The leak behind an exception, or None."""
+    """Return the leak that caused an exception, or None."""
     return _tensorflow(raised) or _jax(raised)
 
 
@@ -168,8 +170,8 @@ def _tensorflow(raised: Raised) -> Leak | None:
 
 
 def _symbolic(raised: Raised) -> Leak | None:
-    """A symbolic tensor read as a number by code that is not being traced: it had got out before."""
-    if not raised.says(SYMBOLIC) or raised.in_trace or is_traced(raised) or raised.graphs.is_graph_mode:
+    """A symbolic tensor is read as a number by code that is not being traced: it escaped earlier."""
+    if not raised.says(SYMBOLIC) or raised.reads_symbol:
         return None
     escape = raised.escape()
     return (
@@ -186,6 +188,9 @@ def _jax(raised: Raised) -> Leak | None:
         construct = _JAX_BODIES.get(kind, "")
         function = by["function"].rpartition(".")[2] if by else ""
         return Leak(raised, "jax", what, function, construct, raised.escape(raised.born), certain=bool(raised.born))
+    if raised.says(_LOWERED, "TypeError"):
+        kept = raised.escape() or escapes.only_one_read_elsewhere(raised)
+        return None if kept is None else Leak(raised, "jax", "a tracer", "", "", kept, certain=False)
     if raised.says(r"^Leaked (?:trace|level|sublevel)\b"):  # jax.checking_leaks
         traced = _CONVERTED.search(raised.message)
         construct = _JAX_BODIES.get(traced["kind"], "") if traced else ""
@@ -197,7 +202,7 @@ def _jax(raised: Raised) -> Leak | None:
 
 
 def _read_outside(raised: Raised) -> Leak | None:
-    """A tracer read as a number where no trace is: it had got out before."""
+    """A tracer is read as a number outside any trace: it escaped earlier."""
     traced = _CONVERTED.search(raised.message)
     if traced:
         name = traced["function"].rpartition(".")[2]
@@ -214,7 +219,7 @@ def _read_outside(raised: Raised) -> Leak | None:
 
 
 def _escape(raised: Raised, traced: re.Match[str] | None) -> Escape | None:
-    """How it got out: of the function that the message names, if it names one."""
+    """Return how it escaped: from the function that the message names, if it names one."""
     from tenure.explain.raised import Frame
 
     if traced is None:
@@ -223,7 +228,7 @@ def _escape(raised: Raised, traced: re.Match[str] | None) -> Escape | None:
 
 
 def is_traced(raised: Raised) -> bool:
-    """Whether one of the user's frames is a function that is traced, as far as decorators and calls tell."""
+    """Return whether one of the user's frames is a traced function, as far as decorators and calls show."""
     frames = [frame for frame in raised.user if frame.name != "<module>"]
     if any(frame.name == "<lambda>" for frame in frames):
         return True

@@ -11,17 +11,20 @@ from types import TracebackType
 from typing import Any
 
 from tenure import sites
-from tenure.explain import escapes, leaks, message
+from tenure.explain import escapes, kept, leaks, message
 from tenure.explain.autograd import Autograd
 from tenure.explain.endings import Endings
 from tenure.explain.escapes import Escape
 from tenure.explain.graphs import Graphs
-from tenure.explain.source import Source, read
+from tenure.explain.source import Source, name_of, names_in, read
 from tenure.findings import Edit, Place, Role
 
 _LIBRARY = re.compile(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib[/\\]python3[^/\\]*[/\\]|__autograph_generated_file|^<(?:frozen|__array_func|string>)"
 )
+_STEPS = (
+    "train_step", "test_step", "predict_step", "compute_loss", "compute_metrics", "call", "update_state", "result",
+)  # fmt: skip
 _LONGEST = 200_000  # characters of a message
 _DEEPEST = 400  # frames; a recursion that went wrong has thousands that say the same
 
@@ -109,6 +112,28 @@ class Raised:
     def in_trace(self) -> bool:
         """Whether TensorFlow was tracing the user's function when it was raised."""
         return "in user code:" in self.message or any("__autograph_generated_file" in f.file for f in self.frames)
+
+    @cached_property
+    def in_notebook(self) -> bool:
+        """Whether it was raised in a cell of a notebook."""
+        return any(re.match(r"Cell In|<ipython-input|.*[/\\]ipykernel_", frame.file) for frame in self.user)
+
+    @cached_property
+    def in_keras_step(self) -> bool:
+        """Return whether Keras called the failing function while it built a graph: fit() hides its own frames.
+
+        It is a method of a model, layer, loss or metric, or a function that compile() got as a loss or metric.
+        """
+        here, source = self.here, self.source(self.here)
+        if here is None or source is None:
+            return False
+        function = source.function(here.line)
+        if name_of(function) != here.name:
+            return False
+        if here.name in _STEPS and source.class_of(function) is not None:
+            return True
+        given = (part for call in source.calls("compile") for part in (*call.args, *(k.value for k in call.keywords)))
+        return any(here.name in names_in(part) for part in given)
 
     @cached_property
     def born(self) -> tuple[Frame, ...]:
@@ -209,7 +234,7 @@ class Raised:
         """Whether the value of a symbolic tensor is asked for where its graph is still being built."""
         if not self.says(leaks.SYMBOLIC):
             return False
-        return self.in_trace or self.is_traced or self.graphs.is_graph_mode
+        return self.in_trace or self.in_keras_step or self.is_traced or self.graphs.is_graph_mode
 
     @cached_property
     def graphs(self) -> Graphs:
@@ -225,6 +250,21 @@ class Raised:
     def endings(self) -> Endings:
         """What is known of the value's end."""
         return Endings(self)
+
+    @cached_property
+    def exports(self) -> tuple[list[Place], tuple[Edit, ...]]:
+        """Where views were made of the buffer that the failing line resizes, and the edit that makes a copy."""
+        return kept.exports(self)
+
+    @cached_property
+    def weak_maps(self) -> tuple[list[Place], list[Place]]:
+        """Where the weak map that the failing line reads was made, and where an entry was put into it."""
+        return kept.weak_maps(self)
+
+    @cached_property
+    def with_graph(self) -> tuple[str, Place | None, bool]:
+        """What of a copied object carries a graph: its name, where it is set, and whether it was seen."""
+        return kept.with_graph(self)
 
     def escape(self, stack: tuple[Frame, ...] = ()) -> Escape | None:
         """The statement through which a value got out of the function that made it, if one can be told.

@@ -172,7 +172,17 @@ class Source:
         """The innermost statements that have these lines, each once."""
         if len(lines) * 4 > len(self.statements):
             return self.tree.body
-        return list(dict.fromkeys(found for line in lines if (found := self.statement(line)) is not None))
+        innermost = (found for line in lines if (found := self.statement(line)) is not None)
+        return list(dict.fromkeys((*innermost, *(one for line in lines for one in self._starting.get(line, ())))))
+
+    @cached_property
+    def _starting(self) -> dict[int, list[ast.stmt]]:
+        """Statements by the line that they begin on: `a(); b()` has two."""
+        found: dict[int, list[ast.stmt]] = {}
+        for node in self.statements:
+            if not hasattr(node, "body"):
+                found.setdefault(node.lineno, []).append(node)
+        return found
 
     @cached_property
     def neighbours(self) -> tuple[Source, ...]:

@@ -1,4 +1,4 @@
-"""An explanation as it is printed below a traceback. Whatever goes wrong here, the traceback stays the last word."""
+"""Print an explanation below a traceback. No error here may hide the traceback."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tenure.findings import Finding
 
-# The last exceptions told, by id and thread (another one may have the same id when the first is gone): one that passes
-# two hooks is told once.
+# The exceptions that were explained last, by id and thread (a later exception may get the same id). An exception that
+# passes two hooks is explained once.
 _told: list[tuple[int, int]] = []
 
 
@@ -27,7 +27,7 @@ def below(exc: BaseException | None, stream: Any = None) -> Finding | None:
 
 
 def look(exc: BaseException | None) -> Finding | None:
-    """The explanation of an exception that has not been told yet. Never raises an Exception."""
+    """Return the explanation of an exception, unless it was already returned. Never raises an Exception."""
     key = id(exc), get_ident()
     if exc is None or key in _told or not issubclass(type(exc), Exception):
         return None
@@ -40,17 +40,17 @@ def look(exc: BaseException | None) -> Finding | None:
 
 
 def show(finding: Finding, stream: Any) -> None:
-    """Print a finding, with colour on a terminal that wants it."""
+    """Print a finding, as wide as the terminal, and with colours if it supports them."""
     if stream is None:
         return
-    from tenure.views.formats.text import is_coloured
+    from tenure.views.formats.text import columns, is_coloured, width
 
-    stream.write("\n" + text(finding, colour=is_coloured(stream)))
+    stream.write("\n" + text(finding, colour=is_coloured(stream), width=width(columns(stream))))
     stream.flush()
 
 
-def text(finding: Finding, *, colour: bool = False) -> str:
-    """The finding as people read it."""
+def text(finding: Finding, *, colour: bool = False, width: int = 100) -> str:
+    """Return the finding as text."""
     from tenure.views.formats import full
 
-    return full.render([finding], colour=colour)
+    return full.render([finding], colour=colour, width=width)

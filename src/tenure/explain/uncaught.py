@@ -1,7 +1,7 @@
-"""What `tenure run` says of an exception that ended the program: after its traceback, before the process goes.
+"""Explain the exception that ended a program under `tenure run`: after its traceback, before the process exits.
 
-`sys.excepthook` stays the script's own: Python keeps the exception that it has shown in `sys.last_value`, and that is
-looked at when the interpreter begins to shut down.
+The script keeps its own `sys.excepthook`: Python stores the exception that it has printed in `sys.last_value`, which is
+read when the interpreter starts to shut down.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _quiet = False
 
 
 def watch(folder: Path, *, quiet: bool) -> None:
-    """Explain what ends this process or one of its threads, and keep it with the trace in `folder`."""
+    """Explain the exception that ends this process or a thread, and store the explanation with the trace in `folder`."""
     global _folder, _quiet
     if _folder is not None:
         return
@@ -28,7 +28,7 @@ def watch(folder: Path, *, quiet: bool) -> None:
     import threading
 
     _folder, _quiet = folder, quiet
-    # Before threads are waited for: one that never ends would keep the explanation from its reader.
+    # Before Python waits for threads: a thread that never ends would delay the explanation for ever.
     register: Any = getattr(threading, "_register_atexit", atexit.register)
     register(_at_exit, os.getpid())
     before = threading.excepthook
@@ -41,12 +41,12 @@ def watch(folder: Path, *, quiet: bool) -> None:
 
 
 def _at_exit(pid: int) -> None:
-    if os.getpid() == pid and not hasattr(sys, "ps1"):  # at a prompt the last exception is no end
+    if os.getpid() == pid and not hasattr(sys, "ps1"):  # at a prompt an exception does not end the process
         _tell(getattr(sys, "last_exc", None) or getattr(sys, "last_value", None))
 
 
 def _tell(exc: BaseException | None) -> None:
-    """Explain what ended the program. Whatever fails here must not follow the user's traceback, nor replace it."""
+    """Explain what ended the program. An error here must neither follow nor replace the user's traceback."""
     if exc is None:
         return
     try:
@@ -59,8 +59,8 @@ def _tell(exc: BaseException | None) -> None:
 def _explain(exc: BaseException) -> None:
     from tenure.trace.told import tell
 
-    # Where the traceback went is the script's; the explanation goes to the standard error that the run began with.
+    # The script decides where the traceback goes; the explanation goes to the standard error with which the run started.
     finding = told.look(exc) if _quiet else told.below(exc, console)
     if finding is not None and _folder is not None:
-        with suppress(OSError):  # a full disk: it has been said, and cannot be kept
+        with suppress(OSError):  # a full disk: the explanation was printed, but cannot be stored
             tell(_folder, finding)

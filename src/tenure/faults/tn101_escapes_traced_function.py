@@ -1,13 +1,19 @@
-"""A value made inside a traced function (tf.function, jit, grad, vmap) is used outside of it.
+"""A value that was created while a function was traced (tf.function, jit, grad, vmap) is used outside that trace.
 
-What happens: TensorFlow: TypeError or InaccessibleTensorError, "is out of scope and cannot be used here". JAX:
+## What it means
+
+TensorFlow raises TypeError or InaccessibleTensorError, "is out of scope and cannot be used here". JAX raises
 UnexpectedTracerError.
 
-Why: A traced function runs its Python code once, to record operations. The values in it are symbolic, and end with the
-trace. What is kept on the side, in an attribute, a list, a global, is such a value. A tensor made by eager code is
-another thing: it lives as long as something refers to it.
+A traced function runs its Python code once, to record operations. Its values are symbolic. An attribute, a
+list or a global variable that stores one keeps it after the trace.
 
-Wrong:
+## Why it hurts
+
+A symbolic value never gets a number, so every later use fails, often far from the line that stored it. Eager
+tensors are different: they are valid as long as something references them.
+
+## Example
 
     import tensorflow as tf
 
@@ -21,7 +27,7 @@ Wrong:
     step(tf.ones(3))
     print(tf.add(norms[0], 1.0))
 
-Right:
+## Use instead
 
     import tensorflow as tf
 
@@ -31,6 +37,12 @@ Right:
 
     doubled, norm = step(tf.ones(3))
     print(tf.add(norm, 1.0))
+
+## How to be sure
+
+Examine the stored value. In JAX, `isinstance(value, jax.core.Tracer)` returns True; for TensorFlow,
+`tf.is_symbolic_tensor(value)` returns True. Or, in JAX, wrap the call in `with jax.checking_leaks():`; the
+call itself then fails.
 """
 
 from __future__ import annotations
@@ -38,19 +50,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
-FAULT = Fault("TN101", "escapes-traced-function", __doc__)
+FAULT = Fault("TN101", "escapes-traced-function", __doc__, labels={"end": "traced here"})
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A symbolic value outside of the function whose trace made it."""
+    """A symbolic value is used outside the function whose trace created it."""
     leak = raised.leak
     if leak is None or leak.construct:
         return None
@@ -58,14 +71,14 @@ def in_exception(raised: Raised) -> Finding | None:
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A symbol is left in something that was there before the trace."""
-    for seen in found.of("escape"):
-        if seen.data["trace"] == "function":
-            how, holder = seen.data["how"], seen.data["holder"]
+    """A symbolic value is stored in an object that existed before the trace."""
+    for fact in found.of(facts.Escape):
+        if fact.trace == "function":
+            how, holder = fact.how, fact.kept_in
             yield FAULT.finding(
-                f"a value made while {how} was tracing is left in {holder}, where it outlives the trace",
-                seen.places(),
-                reason="Inside a traced function values are symbols. When the trace ends they stand for nothing.",
-                fix=Fix("return the value from the traced function and keep what the call returns"),
+                f"a value traced by {how} is stored in {holder}, which outlives the trace",
+                fact.places(),
+                reason="Values in a traced function are symbolic. They are valid only until the trace ends.",
+                fix=Fix("return the value from the traced function and store what the call returns"),
                 evidence={"traced by": how, "kept in": holder},
             )

@@ -1,11 +1,17 @@
-"""A value made inside a control-flow body (cond, while_loop, scan, map_fn, Dataset.map) is used outside of it.
+"""A value that was created inside a control-flow body (cond, while_loop, scan, map_fn, Dataset.map) is used outside it.
 
-What happens: The same errors as TN101, or AutoGraph's "must also be initialized in the else branch".
+## What it means
 
-Why: Branches and loop bodies (tf.cond, tf.while_loop, map_fn, Dataset.map, lax.cond, lax.scan, an `if` or `for` under
-AutoGraph) are traced as functions of their own. Only what they return comes out.
+The errors are those of TN101, or AutoGraph's "must also be initialized in the else branch".
 
-Wrong:
+Branches and loop bodies are traced as functions of their own: tf.cond, tf.while_loop, map_fn, Dataset.map,
+lax.cond, lax.scan, and `if` or `for` under AutoGraph. Only the values that they return are available outside.
+
+## Why it hurts
+
+A value that a body stores elsewhere is symbolic and never gets a number. Every later use fails.
+
+## Example
 
     import jax
     import jax.numpy as jnp
@@ -20,7 +26,7 @@ Wrong:
     jax.lax.scan(body, 0.0, jnp.arange(3.0))
     print(seen[-1] + 1.0)
 
-Right:
+## Use instead
 
     import jax
     import jax.numpy as jnp
@@ -31,6 +37,12 @@ Right:
 
     last, seen = jax.lax.scan(body, 0.0, jnp.arange(3.0))
     print(seen[-1] + 1.0)
+
+## How to be sure
+
+Examine the stored value. In JAX, `isinstance(value, jax.core.Tracer)` returns True; for TensorFlow,
+`tf.is_symbolic_tensor(value)` returns True. Or, in JAX, wrap the call in `with jax.checking_leaks():`; the
+call itself then fails.
 """
 
 from __future__ import annotations
@@ -38,15 +50,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
-FAULT = Fault("TN102", "escapes-control-flow", __doc__)
+FAULT = Fault("TN102", "escapes-control-flow", __doc__, labels={"end": "traced here"})
 
 
 _LONE = (
@@ -56,7 +69,7 @@ _LONE = (
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A symbolic value outside of the branch or loop body that made it."""
+    """A symbolic value is used outside the branch or loop body that created it."""
     leak = raised.leak
     if leak is not None and leak.construct:
         return leak.finding(FAULT)
@@ -65,26 +78,32 @@ def in_exception(raised: Raised) -> Finding | None:
 
 
 def _alone(raised: Raised, said: str, name: str) -> Finding:
-    """AutoGraph found it while it traced: only one branch, or only the body, makes the value."""
+    """AutoGraph found while tracing that only one branch, or only the loop body, sets the value."""
     loop = "before the loop" in said
     return FAULT.finding(
-        f"`{name}` gets its value only inside the loop" if loop else f"`{name}` gets its value in one branch only",
+        f"`{name}` is set only inside the loop" if loop else f"`{name}` is set in only one branch",
         [*raised.assignments("birth", name)[:1], *raised.use],
-        reason="AutoGraph turns this into tf.cond or tf.while_loop. What a body makes ends with the body, unless every way "
-        "through the code gives the name a value of the same type.",
-        fix=Fix(f"give `{name}` a value " + ("before the loop" if loop else "in both branches, or before the `if`")),
+        reason="AutoGraph converts this to tf.cond or tf.while_loop. A value that a body creates is lost after it, unless every "
+        "path through the code sets the name to a value of the same type.",
+        fix=Fix(f"set `{name}` " + ("before the loop" if loop else "in both branches, or before the `if`")),
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A symbol of a branch, a loop body or a mapped function is left outside of it."""
-    for seen in found.of("escape"):
-        if seen.data["trace"] == "control flow":
-            how, holder = seen.data["how"], seen.data["holder"]
+    """A symbolic value of a branch, a loop body or a mapped function is stored outside it."""
+    for fact in found.of(facts.Escape):
+        if fact.trace == "control flow":
+            how, holder = fact.how, fact.kept_in
+            loop = "." not in how  # `for` or `while`, which AutoGraph converts
+            by = f"a `{how}` loop" if loop else how
             yield FAULT.finding(
-                f"a value made in a function that {how} traces is left in {holder}, outside of it",
-                seen.places(),
-                reason="Bodies of control flow are graphs of their own. What is made in one is known only there.",
-                fix=Fix(f"return the value from the function given to {how}"),
+                f"a value traced by {by} is stored in {holder}, which outlives the trace",
+                fact.places(),
+                reason="Each body of a control-flow construct is traced as a function of its own. Its values are valid only inside it.",
+                fix=Fix(
+                    "assign it to a name that is set before the loop, or write it to a `tf.TensorArray`"
+                    if loop
+                    else f"return the value from the function that you pass to {how}"
+                ),
                 evidence={"traced by": how, "kept in": holder},
             )

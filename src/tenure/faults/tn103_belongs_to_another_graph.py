@@ -1,12 +1,18 @@
-"""A tensor is used in a graph that is not its own.
+"""A tensor is used in a graph that it does not belong to.
 
-What happens: ValueError "must be from the same graph", "is not an element of this graph", or RuntimeError "The Session
-graph is empty" in another thread.
+## What it means
 
-Why: A tensor belongs to the graph that was the default one when it was built, and only sessions of that graph can run
-it. The default graph is the thread's own: a new thread has another, empty one.
+TensorFlow raises ValueError, "must be from the same graph" or "is not an element of this graph"; in another
+thread also RuntimeError, "The Session graph is empty".
 
-Wrong:
+A tensor belongs to the graph that was the default when the tensor was created. Only sessions of that graph
+can run it. Each thread has its own default graph: a new thread starts with another, empty one.
+
+## Why it hurts
+
+The program stops at the first use. The line that chose the wrong graph is usually elsewhere.
+
+## Example
 
     import tensorflow as tf
 
@@ -16,7 +22,7 @@ Wrong:
     with second.as_default():
         y = x + tf.constant(2.0)
 
-Right:
+## Use instead
 
     import tensorflow as tf
 
@@ -26,6 +32,11 @@ Right:
         y = x + tf.constant(2.0)
     with tf.compat.v1.Session(graph=graph) as session:
         print(session.run(y))
+
+## How to be sure
+
+Compare the two graphs: `tensor.graph is session.graph` is False. In a thread, compare `tensor.graph` with
+`tf.compat.v1.get_default_graph()`.
 """
 
 from __future__ import annotations
@@ -33,11 +44,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -51,25 +63,25 @@ _SAYS = (
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A tensor, operation or variable of one graph, used with another."""
+    """A tensor, operation or variable of one graph is used with another."""
     said = raised.says(_SAYS, "ValueError", "TypeError", "RuntimeError")
     graphs = raised.graphs
     threaded = any(frame.file.endswith(("threading.py", "concurrent/futures/thread.py")) for frame in raised.stack)
     empty = raised.says("The Session graph is empty")
     if not said and not (empty and (graphs.is_graph_mode or (threaded and not raised.sources))):
         return None
-    why = "A tensor can only be used with the graph that it was built in, and by sessions of that graph."
+    why = "A tensor can be used only in the graph in which it was created, and by sessions of that graph."
     if threaded:
-        why += " The default graph belongs to a thread: in this one it is another, empty graph."
+        why += " Each thread has its own default graph; in this thread it is another, empty graph."
     elif not said:
-        why += " This session was opened on another graph, which is empty."
+        why += " This session was opened on another, empty graph."
     return FAULT.finding(
-        f"{graphs.tensor} belongs to another graph than the one it is used with",
+        f"{graphs.tensor} is used with a graph that it does not belong to",
         [*graphs.births, *graphs.graph_places, *raised.use],
         reason=why,
         fix=Fix(
-            "remember the graph that the tensor was built in, and open the session on it: "
-            "tf.compat.v1.Session(graph=graph); build what belongs together inside one `with graph.as_default():`"
+            "keep a reference to the graph of the tensor, and open the session on it: "
+            "`tf.compat.v1.Session(graph=graph)`; create related tensors inside one `with graph.as_default():`"
         ),
         certain=bool(said),
     )
@@ -77,10 +89,10 @@ def in_exception(raised: Raised) -> Finding | None:
 
 def in_source(found: Found) -> Iterator[Finding]:
     """A tensor of one graph is used in another, or run in a session of another."""
-    for seen in found.of("other graph"):
-        if not seen.data["reset"]:
+    for fact in found.of(facts.OtherGraph):
+        if not fact.reset:
             yield FAULT.finding(
-                "this tensor belongs to another graph than the one it is used in",
-                seen.places(),
-                fix=Fix("use it in a session of its own graph, or build both in one graph"),
+                "this tensor is used in a graph that it does not belong to",
+                fact.places(),
+                fix=Fix("use it in a session of its own graph, or create both in one graph"),
             )

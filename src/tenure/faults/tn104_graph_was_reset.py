@@ -1,11 +1,19 @@
 """A tensor is used after the graph that it belongs to was reset.
 
-What happens: The errors of TN103, for tensors that worked before reset_default_graph() or Keras' clear_session().
+## What it means
 
-Why: The reset puts a new graph in the place of the default one. It frees nothing that the program still has: old
-tensors keep their old graph alive, and fit no new session.
+The errors are those of TN103, but for tensors that worked before `reset_default_graph()` or Keras'
+`clear_session()` was called.
 
-Wrong:
+The reset replaces the default graph with a new one. It does not free tensors that the program still
+references: old tensors keep their old graph alive, but new sessions cannot run them.
+
+## Why it hurts
+
+The program stops at the first use after the reset, and the old graph stays in memory as long as one of its
+tensors does.
+
+## Example
 
     import tensorflow as tf
     v1 = tf.compat.v1
@@ -19,7 +27,7 @@ Wrong:
     with v1.Session() as session:
         session.run(doubled)
 
-Right:
+## Use instead
 
     import tensorflow as tf
     v1 = tf.compat.v1
@@ -32,6 +40,11 @@ Right:
         doubled = build()
         with v1.Session() as session:
             print(session.run(doubled))
+
+## How to be sure
+
+Compare the graphs before and after the reset: `tensor.graph is tf.compat.v1.get_default_graph()` changes from
+True to False.
 """
 
 from __future__ import annotations
@@ -39,15 +52,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
-FAULT = Fault("TN104", "graph-was-reset", __doc__)
+FAULT = Fault("TN104", "graph-was-reset", __doc__, labels={"end": "reset here"})
 
 _SAYS = (
     r"is not an element of this graph|(?:must|should) be from the same graph|graph is different from the|does not belong to the same graph"
@@ -63,22 +77,22 @@ def in_exception(raised: Raised) -> Finding | None:
     if not resets or not (raised.graphs.births or raised.graphs.is_graph_mode):
         return None
     return FAULT.finding(
-        f"{raised.graphs.tensor} was built in the default graph that was reset since",
+        f"{raised.graphs.tensor} belongs to a default graph that was reset",
         [*raised.graphs.births, *resets, *raised.use],
-        reason="reset_default_graph() puts a new, empty graph in the place of the default one. "
-        "Tensors that were built before stay in the old graph, and no later session or operation can use them.",
-        fix=Fix("build the tensor again after the reset, inside the function that builds the rest of the graph"),
+        reason="reset_default_graph() replaces the default graph with a new, empty one. "
+        "Tensors that were created before stay in the old graph. Later sessions and operations cannot use them.",
+        fix=Fix("create the tensor again after the reset, in the function that builds the rest of the graph"),
         certain=False,
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A tensor built before the default graph was reset is used after it."""
-    for seen in found.of("other graph"):
-        if seen.data["reset"]:
+    """A tensor that was created before the default graph was reset is used afterwards."""
+    for fact in found.of(facts.OtherGraph):
+        if fact.reset:
             yield FAULT.finding(
-                "this tensor's graph was reset before it is used",
-                seen.places(),
-                reason="reset_default_graph() begins a new graph. What was built before belongs to the old one.",
-                fix=Fix("build the tensor after reset_default_graph()"),
+                "this tensor's graph was reset before this use",
+                fact.places(),
+                reason="reset_default_graph() starts a new graph. Tensors that were created before belong to the old one.",
+                fix=Fix("create the tensor after reset_default_graph()"),
             )

@@ -1,12 +1,19 @@
-"""A symbolic value, which stands for a number to come, is read as a number now.
+"""A symbolic value is read as a number while its function is still being traced.
 
-What happens: AttributeError 'SymbolicTensor' object has no attribute 'numpy', NotImplementedError "Cannot convert a
-symbolic tf.Tensor", JAX's TracerBoolConversionError, TracerArrayConversionError, ConcretizationTypeError.
+## What it means
 
-Why: While a function is traced its arguments stand for values that come later. `if`, float(), range() and NumPy need
-the value now.
+TensorFlow raises AttributeError, 'SymbolicTensor' object has no attribute 'numpy', or NotImplementedError,
+"Cannot convert a symbolic tf.Tensor". JAX raises TracerBoolConversionError, TracerArrayConversionError or
+ConcretizationTypeError.
 
-Wrong:
+While a function is traced, its arguments are placeholders without values. `if`, float(), range() and NumPy
+functions need the values immediately.
+
+## Why it hurts
+
+The function cannot be traced, so it never runs.
+
+## Example
 
     import jax
     import jax.numpy as jnp
@@ -19,7 +26,7 @@ Wrong:
 
     clip(jnp.ones(3))
 
-Right:
+## Use instead
 
     import jax
     import jax.numpy as jnp
@@ -29,6 +36,11 @@ Right:
         return jnp.where(x.sum() > 1.0, x / x.sum(), x)
 
     print(clip(jnp.ones(3)))
+
+## How to be sure
+
+Run the program without tracing: `with jax.disable_jit():` in JAX, `tf.config.run_functions_eagerly(True)` in
+TensorFlow. If the error disappears, this is the cause. (vmap still traces under disable_jit.)
 """
 
 from __future__ import annotations
@@ -36,11 +48,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -51,13 +64,17 @@ _JAX = (
     "ConcretizationTypeError", "NonConcreteBooleanIndexError",
 )  # fmt: skip
 
+# A shape or the bounds of a slice: what XLA must know when it compiles.
+_STATIC = r"Shapes must be 1D sequences of concrete values|Slice entries must be static integers|Array slice indices must have static start/stop/step"
+
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A symbolic value whose number is asked for while its function is still being traced."""
+    """A symbolic value is read as a number while its function is being traced."""
     if (
         raised.kind in _JAX
         or raised.says(r"passed to \w*Tracer\.__format__", "TypeError")
         or raised.says("Abstract tracer value encountered where concrete value is expected")
+        or raised.says(_STATIC, "TypeError", "IndexError")
     ):
         return _found(raised, "jax", "a tracer") if raised.leak is None else None
     return _found(raised, "tensorflow", "a symbolic tensor") if raised.reads_symbol else None
@@ -66,38 +83,38 @@ def in_exception(raised: Raised) -> Finding | None:
 def _found(raised: Raised, framework: str, what: str) -> Finding:
     jax = framework == "jax"
     return FAULT.finding(
-        f"the value of {what} is asked for while its function is being traced: it has none yet",
+        f"the code reads the value of {what} during tracing, but it has no value yet",
         raised.use,
         reason=(
-            "Under jit, grad or vmap the arguments stand for values that come later; `if`, float(), int() and numpy need "
-            "them now."
+            "Under jit, grad or vmap, arguments are placeholders without values. `if`, float(), int() and NumPy need the "
+            "values immediately."
             if jax
-            else "In a tf.function, in Dataset.map and in a graph, tensors stand for values that come later; "
-            ".numpy(), `if` without AutoGraph, and NumPy functions need them now."
+            else "In a tf.function, in Dataset.map and in a graph, tensors are placeholders without values. "
+            ".numpy(), `if` without AutoGraph, and NumPy functions need the values immediately."
         ),
         fix=Fix(
-            "use jnp.where or lax.cond for the choice, make the argument static (static_argnums), or read the value outside"
+            "use `jnp.where` or `lax.cond`, make the argument static (`static_argnums`), or read the value outside"
             if jax
-            else "use TensorFlow's own operation, wrap the Python function with tf.py_function, or read the value outside"
+            else "use a TensorFlow operation, wrap the Python function with `tf.py_function`, or read the value outside"
         ),
     )
 
 
 _REMEDY = {
-    "jax": "use jnp functions (jnp.where, lax.cond), make the argument static, or read it outside the traced function",
-    "tf": "use tf functions, or wrap the Python function with tf.py_function",
+    "jax": "use jnp functions (`jnp.where`, `lax.cond`), make the argument static, or read it outside the traced function",
+    "tf": "use TensorFlow functions, or wrap the Python function with `tf.py_function`",
 }
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A symbol is read as a number, a bool or an array."""
-    for seen in found.of("symbolic read"):
-        how, trace = seen.data["how"], seen.data["trace"]
-        what = "decides a Python `if`" if how == "if" else f"is read as a number by {how}"
+    """A symbolic value is read as a number, a bool or an array."""
+    for fact in found.of(facts.SymbolicRead):
+        how, trace = fact.how, fact.trace
+        what = "is the condition of a Python `if`" if how == "if" else f"is read as a number by {how}"
         yield FAULT.finding(
             f"a value that {trace} traces {what}",
-            seen.places(),
-            reason="While a function is traced its values are not known: there is no number to read.",
-            fix=Fix(_REMEDY.get(seen.data["framework"], "read it outside the traced function")),
+            fact.places(),
+            reason="While a function is traced, its values are not known yet.",
+            fix=Fix(_REMEDY.get(fact.framework, "read it outside the traced function")),
             evidence={"traced by": trace},
         )

@@ -1,11 +1,18 @@
-"""A tracer is kept by a cache, a default or a generator, and given out in a later trace.
+"""A cache, a default argument or a generator keeps a tracer and returns it in a later trace.
 
-What happens: The errors of TN101, often in a second call or a second function, far from the first.
+## What it means
 
-Why: A cache, a default argument or a generator keeps what the first call made. If that call was traced, it keeps a
-tracer, and gives it to calls that are not, or to another trace.
+The errors are those of TN101, often in a second call or a second function, far from the first one.
 
-Wrong:
+A cache, a default argument or a generator keeps the value that the first call created. If that call was
+traced, the value is a tracer. Later calls get it outside that trace, or in another one.
+
+## Why it hurts
+
+Whether the program fails depends on which call came first, so a correct function fails after an unrelated
+change.
+
+## Example
 
     import functools
     import jax
@@ -22,7 +29,7 @@ Wrong:
     f(jnp.ones(3))
     print(mask(3) + jnp.ones(3))
 
-Right:
+## Use instead
 
     import functools
     import jax
@@ -39,6 +46,11 @@ Right:
 
     f(jnp.ones(3))
     print(mask(3) + jnp.ones(3))
+
+## How to be sure
+
+Empty the cache before the failing call, for example with `mask.cache_clear()`. If the error disappears, the
+cache contained a tracer.
 """
 
 from __future__ import annotations
@@ -46,19 +58,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
-FAULT = Fault("TN106", "tracer-in-cache", __doc__)
+FAULT = Fault("TN106", "tracer-in-cache", __doc__, labels={"escape": "cached here"})
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A symbolic value that was kept for the next call: by a cache, a default argument or a generator."""
+    """A cache, a default argument or a generator kept a symbolic value for the next call."""
     leak = raised.leak
     if leak is None or leak.escape is None or not leak.escape.is_cache:
         return None
@@ -66,12 +79,12 @@ def in_exception(raised: Raised) -> Finding | None:
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A cached function is called in a trace and gives symbols."""
-    for seen in found.of("cached tracer"):
+    """A cached function is called in a trace and returns symbolic values."""
+    for fact in found.of(facts.CachedTracer):
         yield FAULT.finding(
-            f"a function with a cache is called while {seen.data['how']} is tracing, and its cache keeps the symbol",
-            seen.places(),
-            reason="The next caller gets a value from the cache that belongs to a trace which is over.",
-            fix=Fix("build what is cached with NumPy, or take the cache off"),
-            evidence={"traced by": seen.data["how"]},
+            f"a cached function is called during tracing by {fact.how}: its cache keeps a traced value",
+            fact.places(),
+            reason="The next call gets this value from the cache, although its trace is over.",
+            fix=Fix("create the cached value with NumPy, or remove the cache"),
+            evidence={"traced by": fact.how},
         )

@@ -1,11 +1,17 @@
 """A variable is created inside a traced function, again at each trace.
 
-What happens: ValueError "tf.function only supports singleton tf.Variables created on the first call".
+## What it means
 
-Why: A variable lives across calls. A tf.function may create it once, while it is first traced; when it is traced again,
-for another argument, another model or another optimizer, it would create a second one.
+TensorFlow raises ValueError, "tf.function only supports singleton tf.Variables created on the first call".
 
-Wrong:
+A variable persists across calls. A tf.function may create it only once, during its first trace. Another
+argument, model or optimizer causes a new trace, which would create a second variable.
+
+## Why it hurts
+
+The program stops. Without the check, each trace would start again with a new variable.
+
+## Example
 
     import tensorflow as tf
 
@@ -16,7 +22,7 @@ Wrong:
 
     scale(tf.ones(2))
 
-Right:
+## Use instead
 
     import tensorflow as tf
 
@@ -27,6 +33,11 @@ Right:
         return w * x
 
     print(scale(tf.ones(2)))
+
+## How to be sure
+
+Add `print("tracing")` to the function: it prints once per trace, not once per call. A second "tracing" before
+the error shows that a second trace tried to create the variable.
 """
 
 from __future__ import annotations
@@ -34,11 +45,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -55,29 +67,29 @@ _SAYS = (
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A variable that a traced function makes anew on a later trace."""
+    """A traced function creates another variable in a later trace."""
     if not raised.says(_SAYS, "ValueError", "UnliftableError", "RuntimeError"):
         return None
     return FAULT.finding(
-        "a tf.Variable is created inside a traced function on a call that is not its first",
+        "a tf.function creates a tf.Variable on a call that is not its first",
         raised.use,
-        reason="A variable lives across calls, so a tf.function may create it only once, while it is traced first. "
-        "Another model, optimizer or argument makes it trace again, and then it would create a second one.",
+        reason="A variable persists across calls, so a tf.function may create it only once, during its first trace. "
+        "Another model, optimizer or argument causes a new trace, which would create a second variable.",
         fix=Fix(
-            "create the variable before the tf.function is called (build the model and the optimizer first), keep it on "
-            "the object, or wrap a tf.function for each model: step = tf.function(make_step(model))"
+            "create the variable before the call (build the model and the optimizer first), store it on "
+            "the object, or create one tf.function per model: `step = tf.function(make_step(model))`"
         ),
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A variable is made in a traced function, unconditionally."""
-    for seen in found.of("variable in trace"):
+    """A traced function creates a variable unconditionally."""
+    for fact in found.of(facts.VariableInTrace):
         yield FAULT.finding(
-            "a variable is created each time this function is traced",
-            seen.places(),
-            reason="A tf.function may create variables on its first call only; it is traced again for new arguments.",
+            "this tf.function creates a new variable each time it is traced",
+            fact.places(),
+            reason="A tf.function may create variables only on its first call, but it is traced again for new arguments.",
             fix=Fix(
-                "create the variable outside and pass it in, or keep it on an object: if self.v is None: self.v = ..."
+                "create the variable outside and pass it in, or store it on an object: `if self.v is None: self.v = ...`"
             ),
         )

@@ -1,12 +1,18 @@
-"""A Keras symbolic tensor is used outside of the model that it describes.
+"""A Keras symbolic tensor is used outside the model that it describes.
 
-What happens: ValueError "A KerasTensor cannot be used as input to a TensorFlow function", or "A KerasTensor is
-symbolic"; NotImplementedError for what a layer kept on itself.
+## What it means
 
-Why: keras.Input and layers called on it give placeholders with a shape and a type. fit() and predict() trace call() on
-such tensors too: what a layer keeps on itself there has no value.
+Keras raises ValueError, "A KerasTensor cannot be used as input to a TensorFlow function" or "A KerasTensor is
+symbolic". A tensor that a layer stored as an attribute causes NotImplementedError.
 
-Wrong:
+keras.Input and layers called on it return placeholders with a shape and a dtype. fit() and predict() also
+trace call() with symbolic tensors: a tensor that a layer stores as an attribute there has no value.
+
+## Why it hurts
+
+The placeholder never gets a value, so NumPy and TensorFlow functions cannot use it.
+
+## Example
 
     import keras
     import tensorflow as tf
@@ -15,7 +21,7 @@ Wrong:
     h = keras.layers.Dense(2)(x)
     print(tf.reduce_sum(h))
 
-Right:
+## Use instead
 
     import keras
     import numpy as np
@@ -24,6 +30,11 @@ Right:
     h = keras.layers.Dense(2)(x)
     model = keras.Model(x, keras.ops.sum(h))
     print(model(np.ones((1, 3), "float32")))
+
+## How to be sure
+
+Call `keras.utils.is_keras_tensor(h)`: it returns True for a placeholder. For a tensor that a layer stored,
+`tf.is_symbolic_tensor(layer.last)` returns True.
 """
 
 from __future__ import annotations
@@ -32,11 +43,12 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -54,19 +66,21 @@ _SAYS = (
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A Keras placeholder used as data, or a tensor that a layer kept from one of Keras' traces."""
+    """A Keras placeholder is used as data, or a layer stored a tensor during one of Keras' traces."""
     if raised.says(_SAYS):
         return FAULT.finding(
-            "a KerasTensor is used outside of the model that it describes",
+            "a KerasTensor is used outside the model that it describes",
             raised.use,
-            reason="keras.Input() and layers called on it give placeholders for a shape and a type. They have no value, "
-            "and only layers and keras.ops can take them, while a model is put together.",
+            reason="keras.Input() and layers called on it return placeholders with a shape and a dtype, but without a value. "
+            "Only layers and keras.ops accept them, while a model is built.",
             fix=Fix(
-                "make the value an output of a model (keras.Model(inputs, value)) and call that model on data; inside the "
+                "make the value an output of a model, `keras.Model(inputs, value)`, and call that model on data; inside the "
                 "model use keras.ops or a Layer instead of a TensorFlow or NumPy function"
             ),
         )
     if not raised.says(r"Cannot convert a symbolic tf\.Tensor|'SymbolicTensor' object has no attribute 'numpy'"):
+        return None
+    if raised.in_keras_step:  # read where it is made, not kept for later
         return None
     escape = raised.escape()
     owner = escape.source.class_of(escape.function) if escape is not None else None
@@ -77,24 +91,22 @@ def in_exception(raised: Raised) -> Finding | None:
     ):
         return None
     return FAULT.finding(
-        f"`{escape.target}` was set while Keras traced the layer; it holds a symbolic tensor, not the last call's value",
+        f"`{escape.target}` is a symbolic tensor: it was set while Keras traced the layer",
         [escape.place, *raised.use],
-        reason="fit, predict and functional models run call() once, on symbolic tensors, to build a graph. What the "
-        "layer keeps on itself there is part of that graph and has no value.",
-        fix=Fix(
-            "return the value from call() as a second output of the model, and read it from what the model returns"
-        ),
+        reason="fit, predict and functional models run call() once, on symbolic tensors, to build a graph. A tensor that the "
+        "layer stores as an attribute there is part of that graph and has no value.",
+        fix=Fix("return the value from call() as a second output of the model, and read it from the model's result"),
         certain=False,
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A Keras symbol, or what a layer left on itself in `call`, is read."""
-    for seen in found.of("keras symbolic"):
+    """A Keras placeholder, or a tensor that a layer stored as an attribute in `call`, is read."""
+    for fact in found.of(facts.KerasSymbolic):
         yield FAULT.finding(
-            "a symbolic Keras value is used outside its model",
-            seen.places(),
-            reason="What a layer computes while the model is built or traced has no values.",
-            fix=Fix("make it an output of the model, and read what predict() returns"),
-            evidence={"used by": seen.data["how"]},
+            "a symbolic Keras tensor is used outside its model",
+            fact.places(),
+            reason="Tensors that a layer computes while the model is built or traced have no values.",
+            fix=Fix("make it an output of the model, and read the result of predict()"),
+            evidence={"used by": fact.how},
         )

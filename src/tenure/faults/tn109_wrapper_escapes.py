@@ -1,12 +1,19 @@
-"""A functorch or fake tensor outlives the transformation that wrapped it.
+"""A functorch wrapper or a fake tensor is used after the transformation that created it.
 
-What happens: RuntimeError "your tensor may have escaped from inside a function being vmapped"; TypeError about
-SymFloat; AssertionError about FakeTensors.
+## What it means
 
-Why: Inside torch.vmap a tensor is a wrapper for one sample; under torch.export, torch.compile and FakeTensorMode it is
-a fake one without data. Kept in a list, a cache or an attribute, it outlives the call that gave it a meaning.
+PyTorch raises RuntimeError, "your tensor may have escaped from inside a function being vmapped", TypeError
+about SymFloat, or AssertionError about FakeTensors.
 
-Wrong:
+Inside torch.vmap, a tensor is a wrapper for one sample. Under torch.export, torch.compile and FakeTensorMode,
+a tensor is fake and has no data. A list, a cache or an attribute can keep it after the call.
+
+## Why it hurts
+
+Outside the call the wrapper is not valid, and the fake tensor has no data. Using it fails, far from the line
+that stored it.
+
+## Example
 
     import torch
 
@@ -19,7 +26,7 @@ Wrong:
     torch.vmap(one)(torch.ones(3, 4))
     print(kept[0] + 1)
 
-Right:
+## Use instead
 
     import torch
 
@@ -28,6 +35,10 @@ Right:
 
     total, kept = torch.vmap(one)(torch.ones(3, 4))
     print(kept[0] + 1)
+
+## How to be sure
+
+Print the stored tensor: a wrapper prints as `BatchedTensor(...)`, a fake tensor as `FakeTensor(...)`.
 """
 
 from __future__ import annotations
@@ -35,15 +46,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
-FAULT = Fault("TN109", "wrapper-escapes", __doc__)
+FAULT = Fault("TN109", "wrapper-escapes", __doc__, labels={"end": "traced here"})
 
 _VMAP = (
     r"escaped from inside a function being vmapped|tensor may have escaped"
@@ -60,12 +72,12 @@ _KINDS = (
     "TypeError", "AssertionError", "RuntimeError", "ValueError", "DataDependentOutputException",
     "GuardOnDataDependentSymNode", "DynamicOutputShapeException", "UnsupportedFakeTensorException",
 )  # fmt: skip
-# While exporting or compiling itself, such words are about the program, not about a tensor that got out.
+# During the export or compilation itself, these messages concern the program, not an escaped tensor.
 _COMPILING = ("torch/export/", "torch/_export/", "torch/_dynamo/convert_frame", "torch/_inductor/compile_fx")
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A tensor of vmap, torch.export, torch.compile or FakeTensorMode that was kept and used outside."""
+    """A tensor of vmap, torch.export, torch.compile or FakeTensorMode was stored and is used outside."""
     kind = "vmap" if raised.says(_VMAP, "RuntimeError", "ValueError") or _is_outside(raised) else ""
     if not kind and (raised.says(_FAKE, *_KINDS) or _is_read(raised)):
         inside = any(part in frame.file.replace("\\", "/") for frame in raised.frames for part in _COMPILING)
@@ -75,47 +87,47 @@ def in_exception(raised: Raised) -> Finding | None:
     escape = raised.escape()
     made = raised.calls("birth", *(("vmap",) if kind == "vmap" else ("export", "FakeTensorMode", "make_fx")))
     return FAULT.finding(
-        "a tensor from inside torch.vmap got out of the vmapped function and is used outside of it"
+        "a tensor from inside torch.vmap is used outside the vmapped function"
         if kind == "vmap"
-        else "a FakeTensor, which has a shape and no data, got out of torch.export or torch.compile",
+        else "a FakeTensor, which has no data, is used outside torch.export or torch.compile",
         [*([escape.place] if escape else []), *made[:1], *raised.use],
         reason=(
-            "Inside vmap a tensor is a wrapper that stands for one sample of the batch. It ends with the call of vmap."
+            "Inside vmap, a tensor is a wrapper for one sample of the batch. It is valid only during the call of vmap."
             if kind == "vmap"
-            else "torch.export and torch.compile run the Python code on fake tensors. What that code keeps in a global, a cache "
-            "or an attribute is fake too, and stays so."
+            else "torch.export and torch.compile run the Python code on fake tensors. A tensor that this code stores in a global, "
+            "a cache or an attribute stays fake."
         )
-        + (f" `{escape.target}` kept one." if escape else ""),
+        + (f" `{escape.target}` stored one." if escape else ""),
         fix=Fix(
-            "return the value from the function that is vmapped, and use what vmap returns"
+            "return the value from the vmapped function, and use the result of vmap"
             if kind == "vmap"
-            else "fill the cache before exporting, keep nothing while torch.compiler.is_compiling(), or register the tensor as a buffer"
+            else "fill the cache before exporting, store nothing while `torch.compiler.is_compiling()`, or register the tensor as a buffer"
         ),
         certain=escape is None,
     )
 
 
 def _is_outside(raised: Raised) -> bool:
-    """vmap refuses item() and `if` on its wrappers; where no vmapped function is running, the wrapper had got out."""
+    """vmap rejects item() and `if` on its wrappers; if no vmapped function is running, the wrapper escaped."""
     said = raised.says(r"^vmap: It looks like you're", "RuntimeError")
     return bool(said) and not raised.is_traced and raised.escape() is not None
 
 
 def _is_read(raised: Raised) -> bool:
-    """NumPy asked a fake tensor for its data: torch only says that it is a subclass."""
+    """NumPy read the data of a fake tensor: torch's message only calls it a subclass."""
     said = raised.says(r"not supported for tensor subclasses", "RuntimeError")
     return bool(said) and bool(raised.mentions("FakeTensorMode", "export", "make_fx"))
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A wrapper of a transformation is left outside of it."""
-    for seen in found.of("escape"):
-        if seen.data["trace"] == "wrapper":
-            how, holder = seen.data["how"], seen.data["holder"]
+    """A wrapper of a transformation is stored outside it."""
+    for fact in found.of(facts.Escape):
+        if fact.trace == "wrapper":
+            how, holder = fact.how, fact.kept_in
             yield FAULT.finding(
-                f"a tensor that exists only inside {how} is left in {holder}",
-                seen.places(),
-                reason="Such a tensor is a wrapper of the transformation. Used after it, it raises, or holds no data.",
+                f"a tensor that is valid only inside {how} is stored in {holder}",
+                fact.places(),
+                reason="The tensor is a wrapper of the transformation. Afterwards it has no data, or using it raises an error.",
                 fix=Fix("return it from the transformed function"),
                 evidence={"wrapped by": how, "kept in": holder},
             )

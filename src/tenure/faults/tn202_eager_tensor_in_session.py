@@ -1,12 +1,21 @@
-"""An eager tensor is fetched from a graph session, whose graph does not know it.
+"""An eager tensor is used in a graph session, whose graph does not contain it.
 
-What happens: RuntimeError "The Session graph is empty", or AttributeError "Tensor.graph is undefined when eager
-execution is enabled".
+## What it means
 
-Why: TensorFlow 2 runs operations at once. A session runs a graph, and nothing was put into its graph. The tensor is
-neither out of scope nor freed; it has its value already.
+TensorFlow raises RuntimeError, "The Session graph is empty", or AttributeError, "Tensor.graph is undefined
+when eager execution is enabled".
 
-Wrong:
+TensorFlow 2 runs operations immediately. A session runs a graph, and eager operations are not added to any
+graph. The tensor is neither out of scope nor freed: it already has its value.
+
+A program written for TensorFlow 1 stops earlier: TensorFlow 2 has no `tf.Session`, no `tf.placeholder` and no
+`tf.get_variable`.
+
+## Why it hurts
+
+The session can never run an eager tensor, however the code around it is arranged.
+
+## Example
 
     import tensorflow as tf
 
@@ -14,12 +23,17 @@ Wrong:
     with tf.compat.v1.Session() as session:
         print(session.run(total))
 
-Right:
+## Use instead
 
     import tensorflow as tf
 
     total = tf.constant(1.0) + 2.0
     print(total.numpy())
+
+## How to be sure
+
+Call `tf.executing_eagerly()` where the tensor is created: it returns True. `session.graph.get_operations()`
+does not contain the operation; often it is empty.
 """
 
 from __future__ import annotations
@@ -27,11 +41,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -42,6 +57,7 @@ _OTHER = (
     r"Tensor\.\w+ is undefined when eager execution is enabled|eval is not supported when eager execution is enabled"
     r"|should be a function when eager execution is enabled|"
     r"Attempting to capture an EagerTensor without building a function"
+    r"|Argument `fetch` = [^\n]*has invalid type \"(?:_UnreadVariable|ResourceVariable|EagerTensor)\""
     r"|Fetch argument .*(?:EagerTensor|numpy=).*has invalid type|Tensors? .*EagerTensor.*(?:not an element|is not supported)"
     r"|The value of a feed cannot be a tf\.Tensor object|Cannot use an eager tensor"
     r"|global_variables_initializer.*eager|tf\.(?:placeholder|compat\.v1\.placeholder)\(\) is not compatible with eager execution"
@@ -50,38 +66,57 @@ _OTHER = (
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A session over eager tensors: its graph has nothing in it."""
+    """A session is used with eager tensors: its graph is empty."""
     empty = raised.says(_EMPTY)
     if not (empty and not raised.graphs.is_graph_mode) and not raised.says(_OTHER):
         return None
     return FAULT.finding(
-        "the tensors here are eager: they have their values already, and the session's graph is empty"
+        "the tensors are eager and already have values; the session's graph is empty"
         if empty
-        else "an eager tensor is used where a tensor of a graph is needed",
+        else "an eager tensor is used where a graph tensor is required",
         [*raised.graphs.births, *raised.use],
-        reason="TensorFlow 2 runs operations at once. A Session runs a graph, and in a program that runs eagerly nothing was "
-        "put into it. The tensor is not out of scope and was not freed: it never was in that graph.",
+        reason="TensorFlow 2 runs operations immediately. A Session runs a graph, and eager operations are not added to any graph. "
+        "The tensor is neither out of scope nor freed: it was never in that graph.",
         fix=Fix(
-            "drop the session and read the value with .numpy(); or build the tensors inside `with tf.Graph().as_default():` "
-            "(or after tf.compat.v1.disable_eager_execution(), at the start of the program) and run them there"
+            "remove the session and read the value with `.numpy()`; or create the tensors inside "
+            "`with tf.Graph().as_default():`, or after `tf.compat.v1.disable_eager_execution()`, and run them there"
         ),
         certain=bool(empty) and bool(raised.sources),
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A session is asked for something that was computed eagerly."""
-    for seen in found.of("eager in session"):
+    """A session is asked to run something that was computed eagerly, or the program needs TensorFlow 1."""
+    for first_version in found.of(facts.FirstVersion):
+        name = first_version.name
+        kept = "contrib" not in name and "examples" not in name
         yield FAULT.finding(
-            "this session's graph does not contain what it is asked to run: it was computed eagerly",
-            seen.places(),
-            reason="In TensorFlow 2 operations run at once unless eager execution is off or a graph is the default.",
-            fix=Fix("call tf.compat.v1.disable_eager_execution() first, or build in `with tf.Graph().as_default():`"),
+            f"`{name}` does not exist in TensorFlow 2: this program is written for TensorFlow 1",
+            first_version.places(),
+            reason="TensorFlow 2 removed graph sessions and what belongs to them from its main names, and runs operations immediately.",
+            fix=Fix(
+                "write `import tensorflow.compat.v1 as tf` and call `tf.disable_v2_behavior()` right after it"
+                if kept
+                else "port it to TensorFlow 2: this part has no counterpart there, in `tensorflow.compat.v1` neither"
+            ),
         )
-    for seen in found.of("eager in graph"):
+    for eager_in_session in found.of(facts.EagerInSession):
         yield FAULT.finding(
-            "an eager tensor is used in an operation of a graph, which cannot take it",
-            seen.places(),
-            reason="Inside a session's or a graph's block operations are built, not run: they take tensors of that graph.",
-            fix=Fix("make the tensor inside the block, or give its value: x.numpy()"),
+            "a placeholder needs a graph, but operations run immediately here"
+            if eager_in_session.placeholder
+            else "this session is asked to run an eager tensor, which is not in its graph",
+            eager_in_session.places(),
+            reason="In TensorFlow 2 operations run immediately, unless eager execution is disabled or a graph is the default.",
+            fix=Fix(
+                "call `tf.compat.v1.disable_eager_execution()` first, or create it inside `with tf.Graph().as_default():`"
+            ),
+            labels={"holder": "session opened here"},
+        )
+    for eager_in_graph in found.of(facts.EagerInGraph):
+        yield FAULT.finding(
+            "a graph operation cannot use this eager tensor",
+            eager_in_graph.places(),
+            reason="Inside the block of a graph or session, operations are added to the graph, not run. They accept only tensors of "
+            "that graph.",
+            fix=Fix("create the tensor inside the block, or pass its value: `x.numpy()`"),
         )

@@ -1,12 +1,19 @@
-"""A value is used after what it stands for was deleted.
+"""An array or a variable is used after it was deleted.
 
-What happens: JAX: RuntimeError "Array has been deleted". TensorFlow: AttributeError on None inside a tf.function
-method, or "variables which have been deleted".
+## What it means
 
-Why: delete() ends an array for all who have it, and jnp.asarray, x[:], dict(tree) or astype to the same type give no
-copy. A tf.function keeps its object by a weak reference only, so that a method can outlive its object.
+JAX raises RuntimeError, "Array has been deleted". TensorFlow raises AttributeError on None inside a
+tf.function method, or reports "variables which have been deleted".
 
-Wrong:
+delete() frees an array for all code that references it. jnp.asarray, x[:], dict(tree) and astype to the same
+dtype do not copy. A tf.function has only a weak reference to its object, so a method can outlive its object.
+
+## Why it hurts
+
+The program stops at the next use of any name that shares the array, also of names that were never deleted
+themselves.
+
+## Example
 
     import jax.numpy as jnp
 
@@ -15,7 +22,7 @@ Wrong:
     weights.delete()
     print(best + 1)
 
-Right:
+## Use instead
 
     import jax.numpy as jnp
 
@@ -23,6 +30,11 @@ Right:
     best = jnp.copy(weights)
     weights.delete()
     print(best + 1)
+
+## How to be sure
+
+In JAX, call `best.is_deleted()` before the failing line: it returns True. In TensorFlow, keep the object in a
+variable: if the error disappears, the object had been freed.
 """
 
 from __future__ import annotations
@@ -30,11 +42,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -52,7 +65,7 @@ _TF = (
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """An array after delete() (or donation, where that cannot be told apart), a variable or object that is gone."""
+    """An array was deleted (or donated, where the two look alike), or a variable or object is gone."""
     if raised.says(_JAX):
         return _array(raised)
     lost = raised.says(r"'NoneType' object has no attribute '(?P<name>\w+)'", "AttributeError")
@@ -69,33 +82,35 @@ def _array(raised: Raised) -> Finding:
     return FAULT.finding(
         f"{raised.endings.what} is used after it was deleted",
         [*raised.endings.births, *deletions[:1], *via[:1], *raised.use],
-        reason="delete() ends an array for all who have it. jnp.asarray, x[:], astype to the same type, dict(…) and an identity "
-        "tree.map give no copy: they share the array that is deleted.",
-        fix=Fix("delete it behind its last use, or keep a real copy of what is still needed (jnp.copy(x)) before"),
+        reason="delete() frees the array for all code that references it. jnp.asarray, x[:], astype to the same dtype, dict(…) and "
+        "an identity tree.map do not copy: they return the array that is deleted.",
+        fix=Fix("call delete() after the last use, or first copy what you still need: `jnp.copy(x)`"),
         certain=bool(deletions),
+        labels={"end": "deleted here"},
     )
 
 
 def _owner(raised: Raised) -> Finding:
     made = raised.endings.lost_owner()
     return FAULT.finding(
-        "a tf.function method runs after the object it belongs to is gone: `self` is None",
+        "this tf.function method is called after its object was garbage-collected: `self` is None",
         [*made, *raised.use],
-        reason="A tf.function keeps only a weak reference to the object it is a method of. Nobody else kept the object, so it "
-        "ended, and its variables with it.",
-        fix=Fix("keep the object in a name as long as its method is used (model = Model(); step = model.step)"),
+        reason="A tf.function has only a weak reference to the object whose method it is. No other reference kept the object, so "
+        "it was freed together with its variables.",
+        fix=Fix("keep the object in a variable as long as its method is used: `model = Model(); step = model.step`"),
         certain=bool(made),
+        labels={"escape": "method taken here"},
     )
 
 
 def _variable(raised: Raised) -> Finding:
     return FAULT.finding(
-        "a function uses a tf.Variable that is gone",
+        "a function uses a tf.Variable that was already freed",
         raised.use,
-        reason="A variable ends with the last reference to it; a function loaded from a SavedModel or a concrete function may "
-        "refer to it without keeping it.",
+        reason="A variable is freed with the last reference to it. A concrete function, or a function loaded from a SavedModel, may "
+        "use it without keeping it alive.",
         fix=Fix(
-            "keep the object that owns the variables (the loaded model, the module) in a name while its functions are used"
+            "keep the object that owns the variables (the loaded model or module) in a variable while its functions are used"
         ),
         certain=False,
     )
@@ -103,17 +118,22 @@ def _variable(raised: Raised) -> Finding:
 
 def in_source(found: Found) -> Iterator[Finding]:
     """An array is used after delete(); a method outlives its object."""
-    for seen in found.of("used after end"):
-        if seen.data["cause"] == "deleted":
+    for used_after_end in found.of(facts.UsedAfterEnd):
+        if used_after_end.cause == "deleted":
             yield FAULT.finding(
-                f"this array was deleted in line {seen.line('end')}",
-                seen.places(),
-                fix=Fix("delete it after its last use, or keep a copy"),
+                f"this array was already deleted in line {used_after_end.line('end')}",
+                used_after_end.places(),
+                fix=Fix("call delete() after the last use, or first copy what you still need: `jnp.copy(x)`"),
+                labels={"end": "deleted here"},
             )
-    for seen in found.of("function of dead object"):
+    for function_of_dead_object in found.of(facts.FunctionOfDeadObject):
         yield FAULT.finding(
-            "the object whose tf.function this is, is gone when the function is called",
-            seen.places(),
-            reason="A tf.function that is a method refers to its object weakly. Nothing else keeps it, nor its variables.",
-            fix=Fix("keep the object as long as its method is used"),
+            "this tf.function method is called after its object was garbage-collected",
+            function_of_dead_object.places(),
+            reason="A tf.function has only a weak reference to the object whose method it is. No other reference keeps the object "
+            "and its variables alive.",
+            fix=Fix(
+                "keep the object in a variable as long as its method is used: `model = Model(); step = model.step`"
+            ),
+            labels={"escape": "method taken here"},
         )

@@ -1,12 +1,19 @@
-"""backward runs through an autograd graph that was already freed.
+"""backward() runs through an autograd graph that was already freed.
 
-What happens: RuntimeError "Trying to backward through the graph a second time"; for torch.compile "compiled with non-
-empty donated buffers".
+## What it means
 
-Why: backward() frees what the graph saved, as it goes. Two losses that share a part, or a value that carries the graph
-of an earlier turn, lead the second pass into it. retain_graph=True hides that, and keeps the memory.
+PyTorch raises RuntimeError, "Trying to backward through the graph a second time"; with torch.compile,
+"compiled with non-empty donated buffers".
 
-Wrong:
+backward() frees the graph's saved tensors as it runs. Two losses that share a part of the graph, or a value
+that carries the graph of an earlier iteration, lead the second call into the freed part.
+
+## Why it hurts
+
+The program stops. retain_graph=True hides the error, but it keeps the graph's memory, and in a loop memory
+and time grow with each step.
+
+## Example
 
     import torch
 
@@ -16,7 +23,7 @@ Wrong:
     first.backward()
     second.backward()
 
-Right:
+## Use instead
 
     import torch
 
@@ -25,6 +32,11 @@ Right:
     first, second = features.sum(), (features ** 2).sum()
     (first + second).backward()
     print(w.grad)
+
+## How to be sure
+
+Only as a test, call the first backward() with `retain_graph=True`. If the error disappears, both calls share
+a part of the graph.
 """
 
 from __future__ import annotations
@@ -32,37 +44,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.autograd import Shared
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
-FAULT = Fault("TN208", "freed-graph", __doc__)
+FAULT = Fault("TN208", "freed-graph", __doc__, labels={"end": "freed here"})
 
 _AGAIN = r"Trying to backward through the graph a second time|saved (?:tensors?|intermediate values|variables).* (?:have already been|after it has been) freed|already been freed"
 _DONATED = r"compiled with non-empty donated buffers"
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A backward pass over a graph whose saved tensors an earlier backward pass has freed."""
+    """A backward pass needs saved tensors that an earlier backward pass freed."""
     donated = raised.says(_DONATED)
     if not donated and not raised.says(_AGAIN, "RuntimeError"):
         return None
     shared, earlier = raised.autograd.backwards
     names = ", ".join(f"`{name}`" for name in shared.names) if shared else ""
     if donated:
-        message = "a compiled backward pass was asked to keep its graph, but its buffers are donated"
-        why = "torch.compile frees the saved tensors of a backward pass that was compiled without retain_graph while it runs."
-        fix = "add the losses and call backward() once; or set torch._functorch.config.donated_buffer = False"
+        message = "a compiled backward pass cannot retain its graph, because its buffers are donated"
+        why = "The backward pass was compiled without retain_graph. It frees the saved tensors while it runs."
+        fix = "add the losses and call backward() once, or set `torch._functorch.config.donated_buffer = False`"
     else:
-        message = "this backward pass goes through a graph that an earlier one has freed"
-        message += f", by way of {names}" if names else ""
-        why = "backward() frees what the graph saved, as it goes. "
-        why += "The part that both passes share was gone when the second one came to it."
+        of = f"the graph of {names}" if names else "a graph"
+        message = f"backward() needs {of}, which an earlier backward() already freed"
+        why = "backward() frees the graph's saved tensors as it runs. "
+        why += "Both calls share part of the graph, and the first one freed it."
         fix = _repair(shared, several=bool(earlier))
     return FAULT.finding(
         message,
@@ -77,29 +90,29 @@ def _repair(shared: Shared | None, *, several: bool) -> str:
     name = shared.names[0] if shared and shared.names else ""
     if several:
         return (
-            "add the losses and call backward() once, or detach what one of them should not reach"
-            + (f" ({name}.detach())" if name else "")
-            + "; retain_graph=True only if both passes are meant to go through it"
+            "add the losses and call backward() once, or detach the part that only one of them needs"
+            + (f" (`{name}.detach()`)" if name else "")
+            + "; use retain_graph=True only if both must run through it"
         )
     if shared and shared.is_list:
-        return f"empty `{name}` after each backward(), or keep detached values in it"
-    made = f"compute `{name}` inside the loop" if name else "compute what both passes share anew in each turn"
-    return f"{made}, or detach it: what several turns use must not carry the graph of the first"
+        return f"empty `{name}` after each backward(), or store detached values in it"
+    made = f"compute `{name}` inside the loop" if name else "compute the shared part again in each iteration"
+    return f"{made}, or detach it: a value that several iterations use must not carry the first one's graph"
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A second backward pass through what the first has freed."""
-    for seen in found.of("freed graph"):
-        if not seen.data["carried"]:
+    """A second backward pass runs through a graph that the first one freed."""
+    for freed_graph in found.of(facts.FreedGraph):
+        if not freed_graph.carried:
             yield FAULT.finding(
-                f"this backward pass goes through a graph that the one in line {seen.line('end')} has freed",
-                seen.places(),
-                reason="backward() frees what the graph saved, as it goes.",
-                fix=Fix("add the losses and call backward() once; or detach what only one of them should reach"),
+                f"backward() needs a graph that backward() in line {freed_graph.line('end')} already freed",
+                freed_graph.places(),
+                reason="backward() frees the graph's saved tensors as it runs.",
+                fix=Fix("add the losses and call backward() once, or detach the part that only one of them needs"),
             )
-    for seen in found.of("compiled retained"):
+    for compiled_retained in found.of(facts.CompiledRetained):
         yield FAULT.finding(
-            "a compiled function's backward pass is asked to keep its graph, but its buffers are donated",
-            seen.places(),
-            fix=Fix("add the losses and call backward() once; or set torch._functorch.config.donated_buffer = False"),
+            "this backward pass of a compiled function cannot retain its graph: its buffers are donated",
+            compiled_retained.places(),
+            fix=Fix("add the losses and call backward() once, or set `torch._functorch.config.donated_buffer = False`"),
         )

@@ -1,13 +1,19 @@
-"""A tensor that autograd saved is changed in place before backward.
+"""A tensor that autograd saved is changed in place before backward().
 
-What happens: RuntimeError "one of the variables needed for gradient computation has been modified by an inplace
-operation", or its relatives for leaves, views and expanded tensors.
+## What it means
 
-Why: Autograd saves tensors, not copies. Changed in place (+=, x[i] = …, relu_(), optimizer.step() between two passes)
-they would give wrong gradients, so torch counts the changes and refuses. The error comes in backward(), the cause was
-before.
+PyTorch raises RuntimeError, "one of the variables needed for gradient computation has been modified by an
+inplace operation", or similar errors for leaves, views and expanded tensors.
 
-Wrong:
+Autograd saves tensors, not copies. In-place changes are `+=`, `x[i] = ...`, relu_(), and optimizer.step()
+between two backward passes.
+
+## Why it hurts
+
+The gradient would be wrong, so torch counts the changes and raises an error. The error occurs in backward(),
+but its cause is an earlier line.
+
+## Example
 
     import torch
 
@@ -16,7 +22,7 @@ Wrong:
     gate[0] = 0.0
     gate.sum().backward()
 
-Right:
+## Use instead
 
     import torch
 
@@ -24,6 +30,11 @@ Right:
     gate = torch.sigmoid(w) * torch.tensor([0.0, 1.0, 1.0])
     gate.sum().backward()
     print(w.grad)
+
+## How to be sure
+
+Print `gate._version` after the forward pass and before backward(): it has increased.
+`torch.autograd.set_detect_anomaly(True)` also prints the forward line that saved the tensor.
 """
 
 from __future__ import annotations
@@ -32,11 +43,12 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -56,41 +68,43 @@ _OTHERS = (
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A tensor that autograd saved, or whose memory others share, changed in place."""
+    """A tensor that autograd saved, or whose memory others share, was changed in place."""
     saved = raised.says(_SAVED, "RuntimeError")
     other = raised.says(_OTHERS, "RuntimeError")
     if not saved and not other:
         return None
     changes = raised.autograd.in_place(saved["op"] if saved and saved["op"] else "")
     if saved:
-        # A weight reaches its operation by way of t() or as_strided(): to name that would help nobody.
-        of = f", the result of {saved['op']}," if saved["op"] and saved["op"] not in _VIEWS else ""
-        message = f"a {saved['type']} that backward() needs{of} was changed in place after the forward pass saved it"
+        # A weight reaches its operation through t() or as_strided(): naming that would not help.
+        of = f" (result of {saved['op']})" if saved["op"] and saved["op"] not in _VIEWS else ""
+        message = f"backward() needs a {saved['type']}{of} that was changed in place"
         why = (
-            f"It was saved at version {saved['was']} and is at version {saved['is']} now: each in-place change counts one. The "
-            "gradient would be wrong, so torch refuses. The failing line is only where it was noticed."
+            f"The forward pass saved version {saved['was']} of the tensor; it is now version {saved['is']}. Each in-place change "
+            "adds one. The gradient would be wrong, so torch raises an error. The change is in an earlier line."
         )
         if changes.by_optimizer:
-            why += " optimizer.step() changes the weights in place, and this backward pass goes through a step from before."
+            why += " optimizer.step() changes the weights in place, and this backward pass runs through "
+            why += "what was computed with the old ones." if changes.is_same_step else "an earlier step."
         fix = changes.fix
     elif "memory location" in raised.message:
         message = "an in-place operation writes to a tensor whose elements share memory"
-        why = "expand() and broadcasting give one element many places, so writing to one of them changes the others."
-        fix = "make real memory first: expand(…).clone(), or repeat(…), before the in-place operation"
+        why = "After expand() or broadcasting, several elements are one location in memory. Writing to one changes the others."
+        fix = "copy the tensor before the in-place operation: `expand(…).clone()`, or `repeat(…)`"
     elif "leaf" in raised.message:
-        message = "a leaf that requires grad is changed in place, and its history would be lost"
-        why = "Autograd would have to differentiate through the change of a leaf, which has no past."
-        fix = "write it out of place (x = x + y), or do it inside `with torch.no_grad():` if it is an update of a parameter"
+        message = "a leaf tensor that requires grad is changed in place"
+        why = "Autograd cannot record an in-place change of a leaf tensor, because its value before the change would be lost."
+        fix = "write it out of place (`x = x + y`), or use `with torch.no_grad():` if it updates a parameter"
     else:
-        message = "a view is changed in place, and autograd cannot follow the change to its base"
-        why = "unbind, split, chunk and iterating over a tensor give views that share one base and may not be changed in place."
-        fix = "write it out of place, or clone() the view first"
+        message = "a view is changed in place, and autograd cannot track the change in its base"
+        why = "unbind, split, chunk and iterating over a tensor return views of one base, which may not be changed in place."
+        fix = "write it out of place, or call `clone()` on the view first"
     return FAULT.finding(
         message,
         [*changes.places, *raised.use],
         reason=why,
         fix=Fix(fix, edits=changes.edits if saved else ()),
         certain=not changes.places,
+        labels={"end": "changed here"},
     )
 
 
@@ -99,34 +113,37 @@ _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 def in_source(found: Found) -> Iterator[Finding]:
     """A tensor that the graph saved is changed before the backward pass."""
-    for seen in found.of("saved changed"):
-        node = seen.node("use")
+    for saved_changed in found.of(facts.SavedChanged):
+        node = saved_changed.node("use")
         fix = Fix("write the change out of place, or do it after the backward pass")
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and type(node.op) in _SIGNS:
-            name, value = node.target.id, seen.text("use", node.value)
+            name, value = node.target.id, saved_changed.text("use", node.value)
             text = f"{name} = {name} {_SIGNS[type(node.op)]} {value}"
             if isinstance(node.value, (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript)):
-                fix = Fix(f"out of place: {text}", edits=seen.replace("use", node, text))
+                fix = Fix(f"write it out of place: `{text}`", edits=saved_changed.replace("use", node, text))
         yield FAULT.finding(
-            f"this changes a tensor in place that {seen.data['op']} saved for its backward pass",
-            seen.places(),
-            reason=f"The backward pass in line {seen.line('end')} needs the value as it was.",
+            f"this changes in place a tensor that {saved_changed.op} saved for backward()",
+            saved_changed.places(),
+            reason=f"backward() in line {saved_changed.line('end')} needs the unchanged value.",
             fix=fix,
+            labels={"use": "changed here", "end": "needed here"},
         )
-    for seen in found.of("expanded written"):
-        birth = seen.node("birth")
+    for expanded_written in found.of(facts.ExpandedWritten):
+        birth = expanded_written.node("birth")
         yield FAULT.finding(
-            "this changes an expanded tensor in place: several of its elements are one place in memory",
-            seen.places(),
+            "this changes an expanded tensor in place: several elements share one location in memory",
+            expanded_written.places(),
             fix=Fix(
-                "make real memory of it: .clone() behind expand()",
+                "copy it: add `.clone()` after expand()",
                 safe=True,
-                edits=seen.after("birth", birth, ".clone()"),
+                edits=expanded_written.after("birth", birth, ".clone()"),
             ),
+            labels={"birth": "expanded here", "use": "changed here"},
         )
-    for seen in found.of("leaf changed"):
+    for leaf_changed in found.of(facts.LeafChanged):
         yield FAULT.finding(
-            "this changes a leaf that requires a gradient in place",
-            seen.places(),
-            fix=Fix("do it in `with torch.no_grad():`, or out of place"),
+            "this changes a leaf tensor that requires grad in place",
+            leaf_changed.places(),
+            fix=Fix("do it inside `with torch.no_grad():`, or write it out of place"),
+            labels={"use": "changed here"},
         )

@@ -1,11 +1,19 @@
-"""A gradient tape is used, or kept, past its end.
+"""A gradient tape is used, or kept, after its record was used.
 
-What happens: RuntimeError "A non-persistent GradientTape can only be used to compute one set of gradients"; or
-gradients that are None.
+## What it means
 
-Why: A tape records what runs in its `with` block, and lets its record go with the first gradient().
+TensorFlow raises RuntimeError, "A non-persistent GradientTape can only be used to compute one set of
+gradients"; or gradients are None.
 
-Wrong:
+A tape records the operations in its `with` block. It frees this record with the first gradient(), unless it
+is persistent. It does not record operations after the block.
+
+## Why it hurts
+
+A second gradient() fails. A gradient of something that the tape did not record is None, so the variable is
+not trained. A tape that is kept keeps every tensor that it recorded.
+
+## Example
 
     import tensorflow as tf
 
@@ -15,7 +23,7 @@ Wrong:
     tape.gradient(square, x)
     tape.gradient(cube, x)
 
-Right:
+## Use instead
 
     import tensorflow as tf
 
@@ -23,6 +31,11 @@ Right:
     with tf.GradientTape(persistent=True) as tape:
         square, cube = x * x, x * x * x
     print(tape.gradient(square, x), tape.gradient(cube, x))
+
+## How to be sure
+
+Open the tape with `persistent=True`: if the error disappears, the tape was used twice. For a None, compute
+the loss inside the block: if the gradient is then a tensor, the tape had not recorded it.
 """
 
 from __future__ import annotations
@@ -30,13 +43,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -50,7 +64,7 @@ _NONE = r"'NoneType'|None values not supported|value \(None\)|No gradients provi
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A tape asked twice, or asked about what it did not record."""
+    """A tape is used twice, or for something that it did not record."""
     if raised.says(_SAYS, "RuntimeError", "ValueError"):
         return _twice(raised)
     if raised.says(_NONE, "TypeError", "ValueError", "AttributeError"):
@@ -67,13 +81,14 @@ def _twice(raised: Raised) -> Finding:
         if here and place.line < here.line
     ]
     return FAULT.finding(
-        "this GradientTape has given its gradients already, and let go of what it recorded",
+        "this GradientTape was already used, and its record was freed",
         [*tapes[:1], *asked[-1:], *raised.use],
-        reason="A tape frees its record with the first gradient() or jacobian(), so that the memory goes early.",
+        reason="A non-persistent tape frees its record with the first gradient() or jacobian(), to free memory early.",
         fix=Fix(
-            "ask for all gradients in one call (tape.gradient(loss, [a, b])), or open tf.GradientTape(persistent=True)",
+            "compute all gradients in one call, `tape.gradient(loss, [a, b])`, or use `tf.GradientTape(persistent=True)`",
             edits=raised.added("persistent=True", "GradientTape"),
         ),
+        labels={"end": "used up here"},
     )
 
 
@@ -84,46 +99,47 @@ def _outside(raised: Raised) -> Finding | None:
         return None
     loss, name = found
     return FAULT.finding(
-        f"`{name}` is computed outside of the tape's `with` block: the tape did not record it, and its gradients are None",
+        f"the tape did not record `{name}`, so its gradients are None: it is computed outside the block",
         [loss, *raised.use],
-        reason="A tape records what runs inside its `with` block, and nothing after it.",
+        reason="A tape records only operations that run inside its `with` block.",
         fix=Fix(f"move the line that computes `{name}` into the `with tf.GradientTape()` block"),
         certain=False,
     )
 
 
 def in_run(leak: Leak) -> Finding | None:
-    """Tapes are kept, and with each what it recorded."""
+    """Tapes are stored, and each keeps the tensors that it recorded."""
     if leak.what != "tapes":
         return None
     return growth.told(
         FAULT,
         leak,
-        f"{leak.count:,} gradient tapes are kept in {growth.name(leak)}, each with every tensor that it recorded",
-        Fix(
-            "take the gradients that are needed, and let the tape go; without persistent=True the first gradient() empties it"
-        ),
-        "A tape holds the inputs and outputs of all operations in its block, until its gradient is taken or it is gone.",
+        f"{growth.name(leak)} keeps {leak.count:,} gradient tapes, each with every tensor that it recorded",
+        Fix("compute the gradients and drop the tape; without persistent=True the first gradient() frees its record"),
+        "A tape references the inputs and outputs of all operations in its block, until gradient() is called or the tape is "
+        "freed.",
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A tape is asked twice, or kept."""
-    for seen in found.of("tape used again"):
+    """A tape is used twice, or stored."""
+    for tape_used_again in found.of(facts.TapeUsedAgain):
         yield FAULT.finding(
-            f"this tape was used up by gradient() in line {seen.line('end')}",
-            seen.places(),
-            fix=Fix("ask for all gradients in one call, or make the tape persistent=True and delete it after use"),
+            f"gradient() in line {tape_used_again.line('end')} already freed the record of this tape",
+            tape_used_again.places(),
+            fix=Fix("compute all gradients in one call, or use `persistent=True` and delete the tape after use"),
+            labels={"end": "used up here"},
         )
-    for seen in found.of("tape kept"):
+    for tape_kept in found.of(facts.TapeKept):
         yield FAULT.finding(
-            "a gradient tape is kept from turn to turn, with all that it recorded",
-            seen.places(),
-            fix=Fix("keep the gradients, or numbers made of them, and let the tape go"),
+            "every iteration stores a gradient tape, with every tensor that it recorded",
+            tape_kept.places(),
+            fix=Fix("store the gradients, or numbers computed from them, and drop the tape"),
         )
-    for seen in found.of("outside tape"):
+    for outside_tape in found.of(facts.OutsideTape):
         yield FAULT.finding(
-            "this was computed after the tape had ended: its gradient is None",
-            seen.places(),
+            "this was computed after the tape's `with` block: its gradient is None",
+            outside_tape.places(),
             fix=Fix("compute the loss inside the `with` block of the tape"),
+            labels={"end": "tape created here"},
         )

@@ -1,12 +1,18 @@
-"""A TensorArray is used after a write or read consumed it, or the result of a write is dropped.
+"""A TensorArray is used after a read or write consumed it, or the result of a write is discarded.
 
-What happens: InvalidArgumentError or FailedPreconditionError "Could not read index 0 twice because it was cleared after
-a previous read".
+## What it means
 
-Why: A TensorArray clears what is read, to give memory back. It fails when it runs eagerly; in a graph another read may
-be all there is.
+TensorFlow raises InvalidArgumentError or FailedPreconditionError, "Could not read index 0 twice because it
+was cleared after a previous read".
 
-Wrong:
+By default, a TensorArray clears an element when it is read, to free its memory. write() returns a new
+TensorArray, which must be used instead of the old one.
+
+## Why it hurts
+
+A second read fails. A write whose result is discarded is lost in a graph, without an error.
+
+## Example
 
     import tensorflow as tf
 
@@ -14,13 +20,17 @@ Wrong:
     print(array.read(0))
     print(array.read(0))
 
-Right:
+## Use instead
 
     import tensorflow as tf
 
     array = tf.TensorArray(tf.float32, 2, clear_after_read=False).unstack(tf.constant([1.0, 2.0]))
     print(array.read(0))
     print(array.read(0))
+
+## How to be sure
+
+Create the array with `clear_after_read=False`. If the error disappears, an element was read twice.
 """
 
 from __future__ import annotations
@@ -28,11 +38,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -47,7 +58,7 @@ _SAYS = (
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """An element of a TensorArray that was read before, and cleared by that."""
+    """An element of a TensorArray was read before, which cleared it."""
     if not raised.says(_SAYS):
         return None
     here = raised.here
@@ -56,25 +67,40 @@ def in_exception(raised: Raised) -> Finding | None:
         p for p in raised.calls("end", "read", "stack", "gather", "concat", "unstack") if here and p.line < here.line
     ]
     return FAULT.finding(
-        "an element of this TensorArray was read before, and that cleared it",
+        "an earlier read already cleared this element of the TensorArray",
         [*made[:1], *taken[-1:], *raised.use],
-        reason="A TensorArray clears an element when it is read, to give the memory back (clear_after_read is true unless said "
-        "otherwise). Each write gives a new TensorArray, and the old one is used up.",
+        reason="A TensorArray clears an element when it is read, to free its memory (clear_after_read=True is the default). "
+        "Each write returns a new TensorArray, and the old one must not be used again.",
         fix=Fix(
-            "keep what read() or stack() returned and use that, or make the array with clear_after_read=False",
+            "store the result of read() or stack() and use that, or create the array with `clear_after_read=False`",
             edits=raised.added("clear_after_read=False", "TensorArray"),
         ),
+        labels={"end": "cleared here"},
         certain=bool(made),
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """The result of `write` is not taken."""
-    for seen in found.of("write discarded"):
-        node = seen.node("use")
-        owner = seen.text("use", node.func.value)
+    """An element is read twice, or the result of `write` is not used."""
+    for read_twice in found.of(facts.ArrayReadTwice):
         yield FAULT.finding(
-            "the TensorArray that write() returns is dropped, and with it what was written",
-            seen.places(),
-            fix=Fix(f"{owner} = {owner}.write(...)", safe=True, edits=seen.before("use", node, f"{owner} = ")),
+            f"the read in line {read_twice.line('end')} already cleared this element of the TensorArray",
+            read_twice.places(),
+            reason="In eager mode a TensorArray drops each element when it is read.",
+            fix=Fix(
+                "read it once and keep the tensor in a variable, or create the array with `clear_after_read=False`"
+            ),
+            labels={"end": "cleared here"},
+        )
+    for fact in found.of(facts.WriteDiscarded):
+        node = fact.node("use")
+        owner = fact.text("use", node.func.value)
+        yield FAULT.finding(
+            "write() returns a new TensorArray, and this line discards it: the write is lost",
+            fact.places(),
+            fix=Fix(
+                f"assign the result: `{owner} = {owner}.write(...)`",
+                safe=True,
+                edits=fact.before("use", node, f"{owner} = "),
+            ),
         )

@@ -1,10 +1,16 @@
-"""A loss is added up together with its autograd graph.
+"""A loss is accumulated together with its autograd graph.
 
-A loss refers to the graph of operations that made it. backward() frees what the graph saved, but not its nodes: a sum
-of losses, or a list of them, keeps the nodes of every step, and what no backward pass has freed. Memory grows a
-little with each step, and no tensor shows it.
+## What it means
 
-Wrong:
+A loss references the graph of the operations that computed it. A sum or a list of losses keeps the graph's
+nodes of every step. It also keeps saved tensors that no backward() has freed.
+
+## Why it hurts
+
+Memory grows a little with each step, and no tensor in the program explains it. Long trainings run out of
+memory.
+
+## Example
 
     total = 0.0
     for x, y in batches:
@@ -13,10 +19,15 @@ Wrong:
         optimizer.step()
         total += loss
 
-Right:
+## Use instead
 
     total += loss.item()         # a number; on a GPU it waits for the device
-    total += loss.detach()       # a tensor without a graph; waits for nothing
+    total += loss.detach()       # a tensor without a graph; does not wait
+
+## How to be sure
+
+Print `total.grad_fn` after a few steps: anything but None means that the sum carries a graph.
+`tenure run train.py` reports the growth per step.
 """
 
 from __future__ import annotations
@@ -24,49 +35,54 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
-    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN301", "loss-accumulated-with-graph", __doc__)
 
 
 def in_run(leak: Leak) -> Finding | None:
-    """Numbers that carry their graph are added up or collected."""
+    """Scalars that carry their graph are accumulated or collected."""
     if not leak.carries_graph or not leak.is_scalar or leak.what not in ("nodes", "buffers"):
         return None
     if leak.has("saved"):
         return None
-    how = "adds up" if leak.what == "nodes" else "collects"
+    how = "accumulates" if leak.what == "nodes" else "collects"
     return growth.told(
         FAULT,
         leak,
-        f"{growth.name(leak)} {how} numbers together with the autograd graphs behind them: {growth.rate(leak)}",
-        growth.edited(leak, ".item()", "keep the number"),
-        "A loss, or any number made of one, refers to the graph that made it: who keeps it keeps the graph, and what "
-        "that saved.",
+        f"{growth.name(leak)} {how} tensors that still carry their autograd graph ({growth.rate(leak)})",
+        growth.edited(leak, ".item()", "store a Python number instead")
+        if leak.number
+        else growth.edited(leak, ".detach()", "store the value without its graph"),
+        "A loss, and anything computed from it, references its autograd graph. While the tensor is alive, so are the "
+        "graph and whatever it saved.",
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A loss is summed up or collected with its graph."""
-    for seen in found.of("graph kept"):
-        if seen.data["scalar"]:
-            edits = tuple(edit for node in seen.data["nodes"] for edit in seen.after("holder", node, ".detach()"))
-            freed = seen.data["state"] == "freed"
+    """A loss is accumulated or collected with its graph."""
+    for fact in found.of(facts.GraphKept):
+        if fact.scalar:
+            edits = tuple(edit for node in fact.nodes for edit in fact.after("holder", node, ".detach()"))
+            freed = fact.state == "freed"
             yield FAULT.finding(
-                "this keeps a loss with its autograd graph from every turn of the loop",
-                seen.places(),
-                reason="The backward pass has freed what the graph saved; its nodes stay as long as the tensor does."
+                "every iteration stores a loss together with its autograd graph",
+                fact.places(),
+                reason="backward() freed the tensors that the graph saved. The graph's nodes stay in memory as long as the loss does."
                 if freed
-                else "Nothing ever differentiates it, so all that the graph saved stays as long as the tensor does.",
+                else "No backward pass uses this graph, so everything that it saved stays in memory as long as the loss does.",
                 fix=Fix(
-                    "keep the value alone: .detach(), or .item() for a Python number", safe=bool(edits), edits=edits
+                    "store the value without its graph: `.detach()`, or `.item()` for a Python number",
+                    safe=bool(edits),
+                    edits=edits,
                 ),
                 evidence={"backward pass": "in the loop" if freed else "none"},
             )

@@ -1,21 +1,32 @@
 """Recurrent state carries its autograd graph from one step to the next.
 
-The new state is made of the old one, so its graph contains the old one's, back to the first step. The second backward()
-runs into the part that the first has freed, and fails; with retain_graph=True it does not fail, and memory and time
-grow with each step.
+## What it means
 
-Wrong:
+Each state is computed from the previous one, so its graph contains the previous graph, back to the first
+step.
+
+## Why it hurts
+
+The second backward() reaches the part that the first one freed, and fails. With retain_graph=True it does not
+fail, but memory and time grow with each step.
+
+## Example
 
     for x, y in sequence:
         out, hidden = rnn(x, hidden)
         criterion(out, y).backward()
 
-Right:
+## Use instead
 
     for x, y in sequence:
-        hidden = hidden.detach()           # of an LSTM: tuple(h.detach() for h in hidden)
+        hidden = hidden.detach()           # for an LSTM: tuple(h.detach() for h in hidden)
         out, hidden = rnn(x, hidden)
         criterion(out, y).backward()
+
+## How to be sure
+
+Print `hidden.grad_fn` at the start of an iteration: anything but None means that the state carries the graph
+of the previous step.
 """
 
 from __future__ import annotations
@@ -23,13 +34,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -46,17 +58,17 @@ def in_exception(raised: Raised) -> Finding | None:
     name = carried.name
     where = carried.source.place("birth", carried.step.node)
     return FAULT.finding(
-        f"`{name}` carries the graph of the last step into this one, where it is freed already",
+        f"`{name}` carries the graph of the previous step, which backward() already freed",
         [where, *raised.use],
-        reason=f"backward() frees the graph of its step. `{name}` is the result of that step and still points into it, so the "
-        "next backward() goes there too.",
-        fix=Fix(f"detach it between steps: {name} = {name}.detach() (for a tuple of states: each of them)"),
+        reason=f"backward() frees the graph of its step. `{name}` was computed in that step and still references its graph, so "
+        "the next backward() reaches it.",
+        fix=Fix(f"detach it between steps: `{name} = {name}.detach()` (for a tuple of states, detach each of them)"),
         certain=False,
     )
 
 
 def in_run(leak: Leak) -> Finding | None:
-    """A state that each step makes of the last one's carries all their graphs."""
+    """A state that each step computes from the previous one carries the graphs of all steps."""
     store = growth.stored(leak)
     if leak.what not in ("nodes", "buffers") or not leak.carries_graph or leak.grows_at is not None:
         return None
@@ -65,31 +77,33 @@ def in_run(leak: Leak) -> Finding | None:
     return growth.told(
         FAULT,
         leak,
-        f"{growth.name(leak)} carries the autograd graph of every step so far: {growth.rate(leak)}",
-        growth.edited(leak, ".detach()", "cut the graph between steps"),
-        "The new state is made of the old one, so its graph contains the old one's, back to the first step.",
+        f"{growth.name(leak)} carries the autograd graph of every earlier step ({growth.rate(leak)})",
+        growth.detached_in_loop(leak, "detach the state between steps"),
+        "Each state is computed from the previous one, so its graph reaches back to the first step.",
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A state goes from turn to turn with its graph."""
-    for seen in found.of("freed graph"):
-        if seen.data["carried"]:
+    """A state is carried across iterations with its graph."""
+    for freed_graph in found.of(facts.FreedGraph):
+        if freed_graph.carried:
             yield FAULT.finding(
-                "a state carries the graph of the last turn into this one, where its backward pass finds it freed",
-                seen.places(),
-                fix=Fix("detach the state between turns: state = state.detach()"),
+                "backward() needs the graph of the previous iteration, which its own backward() already freed",
+                freed_graph.places(),
+                reason="The state was computed in the previous iteration and still references that iteration's graph.",
+                fix=Fix("detach the state between iterations: `state = state.detach()`"),
+                labels={"end": "graph freed here"},
             )
-    for seen in found.of("retained growing"):
-        if seen.data["state"]:
+    for retained_growing in found.of(facts.RetainedGrowing):
+        if retained_growing.state:
             yield FAULT.finding(
-                "a state carries the graphs of all turns into this backward pass, which retain_graph=True keeps",
-                seen.places(),
-                fix=Fix("detach the state between turns, state = state.detach(), and drop retain_graph"),
+                "a state carries the graphs of all iterations, and retain_graph=True keeps them in memory",
+                retained_growing.places(),
+                fix=Fix("detach the state between iterations, `state = state.detach()`, and remove retain_graph=True"),
             )
-    for seen in found.of("state carried"):
+    for state_carried in found.of(facts.StateCarried):
         yield FAULT.finding(
-            "a state carries the graphs of all turns of the loop",
-            seen.places(),
-            fix=Fix("detach the state between turns: state = state.detach()"),
+            "a state carries the autograd graphs of all iterations of this loop",
+            state_carried.places(),
+            fix=Fix("detach the state between iterations: `state = state.detach()`"),
         )

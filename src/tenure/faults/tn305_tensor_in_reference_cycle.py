@@ -1,22 +1,34 @@
-"""A reference cycle keeps tensors until the garbage collector runs, or for ever.
+"""A reference cycle keeps tensors allocated until the garbage collector runs, or for ever.
 
-Python frees an object with its last reference. What refers to itself in a circle waits for the garbage collector, which
-comes when many objects were made, and knows nothing of the megabytes behind a tensor. Some circles it never finds:
-those that pass through autograd's own memory, such as a hook that closes over the tensor it is registered on.
+## What it means
 
-Wrong:
+Python frees an object when its last reference is gone. Objects in a reference cycle wait for the garbage
+collector, which runs after a number of new objects, however large their tensors are. It never frees cycles
+that pass through autograd's C++ objects, such as a hook that closes over its own tensor.
+
+## Why it hurts
+
+Models and activations of earlier iterations are still allocated while new ones are created, so peak memory is
+higher, at times that seem random.
+
+## Example
 
     class Net(nn.Module):
         def __init__(self):
             super().__init__()
-            self.activate = self.relu              # a bound method holds self
-            y.register_hook(lambda g: g * y)       # y holds the hook, the hook y
+            self.activate = self.relu              # a bound method references self
+            y.register_hook(lambda g: g * y)       # y references the hook, the hook references y
 
-Right:
+## Use instead
 
     self.activation = "relu"                       # look the method up when it is needed
     scale = float(y.detach().norm())
     y.register_hook(lambda g: g * scale)
+
+## How to be sure
+
+Delete the object, then call `gc.collect()`. If memory drops only at gc.collect(), a reference cycle kept it.
+If it does not drop at all, look for a tensor hook.
 """
 
 from __future__ import annotations
@@ -24,57 +36,68 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
-    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN305", "tensor-in-reference-cycle", __doc__)
 
 
 def in_run(leak: Leak) -> Finding | None:
-    """What grew waits in reference cycles for the garbage collector."""
+    """The tensors are in reference cycles and wait for the garbage collector."""
     if leak.holder is None or leak.holder.kind != "cycle":
         return None
     return growth.told(
         FAULT,
         leak,
-        f"{leak.amount} waited for the garbage collector: a reference cycle goes through them",
+        f"{leak.amount} are in a reference cycle and stay allocated until the garbage collector runs",
         Fix(
-            "break the cycle: store a name and look the method up, use weakref.ref(self) in hooks and closures, "
-            "or let the hook close over a number instead of its own tensor"
+            "break the cycle: store the method's name instead of the bound method, use `weakref.ref(self)` in hooks and "
+            "closures, or let the hook close over a number instead of its own tensor"
         ),
-        "What refers to itself is not freed by its last outside reference. The collector comes when many objects were made, "
-        "not when much memory is used; and a cycle through autograd's own memory it cannot see at all.",
+        "Python cannot free a cycle by reference counting. The garbage collector runs after a number of new objects, "
+        "however large their tensors are. It cannot see a cycle that passes through autograd's C++ objects.",
     )
 
 
 _HELD = {
-    "hook": "a hook that refers to it",
-    "bound method": "a bound method of its own",
-    "closure": "a function that closes over it",
-    "object": "an object that refers back to it",
+    "hook": "stores a hook that references it",
+    "bound method": "stores one of its own bound methods",
+    "closure": "stores a function that closes over it",
+    "object": "stores an object that references it",
 }
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A module or tensor refers to itself."""
-    for seen in found.of("tensor hook cycle"):
+    """A module or tensor references itself."""
+    for tensor_hook_cycle in found.of(facts.TensorHookCycle):
         yield FAULT.finding(
-            "this hook refers to the tensor it is registered on",
-            seen.places(),
-            reason="Tensor and hook keep each other. The collector cannot see through the graph between them.",
-            fix=Fix("let the hook hold a number, or a detached tensor"),
+            "this hook references the tensor that it is registered on",
+            tensor_hook_cycle.places(),
+            reason="The tensor keeps the hook alive, and the hook the tensor. The garbage collector cannot see this cycle, because it "
+            "passes through the autograd graph.",
+            fix=Fix("let the hook close over a number or a detached tensor"),
+            labels={"holder": "hook registered here"},
         )
-    for seen in found.of("cycle"):
-        what = _HELD[seen.data["how"]]
+    for output_on_context in found.of(facts.OutputOnContext):
         yield FAULT.finding(
-            f"each of these objects holds {what}, so none ends before the garbage collector runs",
-            seen.places(),
-            reason="What is in a reference cycle keeps its tensors until then.",
-            fix=Fix("look the method up where it is called; hook with a weak reference"),
+            "this output of an autograd function is an attribute of its own ctx",
+            output_on_context.places(),
+            reason="The output references its step of the graph, the step references ctx, and ctx the output. Without a backward "
+            "pass that removes the attribute, nothing frees them.",
+            fix=Fix("call `ctx.save_for_backward(…)` with the output, and read it from `ctx.saved_tensors`"),
+        )
+    for reference_cycle in found.of(facts.ReferenceCycle):
+        what = _HELD[reference_cycle.how]
+        yield FAULT.finding(
+            f"this object {what}: only the garbage collector can free them",
+            reference_cycle.places(),
+            reason="Objects in a reference cycle, and their tensors, are not freed when the last outside reference is gone.",
+            fix=Fix("look the method up where it is called, or use `weakref.ref(self)` in the hook or closure"),
         )

@@ -1,22 +1,34 @@
-"""A kept exception keeps the frames it passed, and their tensors.
+"""A stored exception keeps its frames, and their tensors, alive.
 
-An exception carries its traceback, that every frame from raise to except, and each frame its variables: batches,
-activations, graphs. Who keeps the exception keeps them. So does a retry inside of the except block, where the exception
-is still being handled.
+## What it means
 
-Wrong:
+An exception references its traceback. The traceback references every frame between `raise` and `except`, and
+each frame its local variables: batches, activations, graphs. Inside the `except` block the exception is still
+alive, so a retry there runs with the first attempt's tensors in memory.
+
+## Why it hurts
+
+A retry with a smaller batch runs out of memory again. A list of exceptions keeps the tensors of every failed
+attempt.
+
+## Example
 
     except RuntimeError as error:
         failures.append(error)
-        return train(batch_size // 2)      # still inside
+        return train(batch_size // 2)      # still inside the except block
 
-Right:
+## Use instead
 
     except RuntimeError as error:
         failures.append(repr(error))
     else:
         return loss
-    return train(batch_size // 2)          # the frames are gone
+    return train(batch_size // 2)          # the frames are freed
+
+## How to be sure
+
+Look at `error.__traceback__`: if it is not None, walk it to the frame that failed; its `tb_frame.f_locals`
+contains the tensors. `tenure.holders(x)` shows the reference path through the exception.
 """
 
 from __future__ import annotations
@@ -24,43 +36,48 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
-    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN306", "exception-keeps-tensors", __doc__)
 
 
 def in_run(leak: Leak) -> Finding | None:
-    """What grew is held by the frames of exceptions that are kept."""
+    """The tensors are retained by the frames of stored exceptions."""
     if not leak.has("exception") and not (leak.holder and leak.holder.kind == "exception"):
         return None
     return growth.told(
         FAULT,
         leak,
-        f"kept exceptions keep the tensors of the frames they passed: {growth.rate(leak)}, in {growth.name(leak)}",
-        Fix("keep a text (repr(error)), or error.with_traceback(None); and leave the except block before trying again"),
-        "An exception has its traceback, that has every frame between raise and except, and each frame its variables.",
+        f"exceptions stored in {growth.name(leak)} keep the tensors of their frames ({growth.rate(leak)})",
+        Fix("store `repr(error)` or `error.with_traceback(None)`; leave the except block before you try again"),
+        "An exception references its traceback. The traceback references every frame between `raise` and `except`, and each "
+        "frame its local variables.",
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """An exception is kept, or work goes on inside its handler."""
-    for seen in found.of("exception kept"):
+    """An exception is stored, or its handler tries the work again."""
+    for exception_kept in found.of(facts.ExceptionKept):
         yield FAULT.finding(
-            "this keeps an exception, and with it the frames it passed through and their tensors",
-            seen.places(),
-            fix=Fix("keep its text, or exc.with_traceback(None)"),
+            "this stores an exception, which keeps its frames and their tensors alive",
+            exception_kept.places(),
+            reason="An exception references its traceback, and the traceback the local variables of every frame.",
+            fix=Fix("store its text, `repr(error)`, or `error.with_traceback(None)`"),
+            labels={"birth": "caught here"},
         )
-    for seen in found.of("retry in handler"):
+    for retry_in_handler in found.of(facts.RetryInHandler):
         yield FAULT.finding(
-            "this tries again inside `except`, while the exception still holds the first try's tensors",
-            seen.places(),
-            reason="The exception, and the frames in its traceback, live until the handler ends.",
-            fix=Fix("leave the handler first: note that it failed, and try again behind it"),
+            "this tries again inside `except`, where the exception still keeps the first attempt's tensors",
+            retry_in_handler.places(),
+            reason="The exception and the frames in its traceback stay alive until the `except` block ends.",
+            fix=Fix("set a flag in the `except` block, and try again after it"),
+            labels={"holder": "exception handled here"},
         )

@@ -1,18 +1,29 @@
-"""A cache keeps tensors and never lets go of any.
+"""A cache keeps tensors and never removes any.
 
-A cache pays if its keys come again. Keyed by the step, by a shape that always differs, or by an object such as a model,
-it gets a new entry each time and never lets one go: functools.cache has no bound, and lru_cache keeps its arguments too.
+## What it means
 
-Wrong:
+A cache helps only if the same keys occur again. With the step, a shape that always differs, or an object such
+as a model as the key, it gets a new entry each time. functools.cache has no limit, and lru_cache also keeps
+its arguments alive.
+
+## Why it hurts
+
+Memory grows with each call. A cache on a method keeps every model that was ever used.
+
+## Example
 
     @functools.lru_cache
     def adapters(model):                   # keeps each model that was ever passed
         return {n: p for n, p in model.named_parameters() if "lora" in n}
 
-Right:
+## Use instead
 
     mask = torch.full((longest, longest), -torch.inf).triu(1)
     return mask[:n, :n]                    # one table for all lengths
+
+## How to be sure
+
+Print `adapters.cache_info()` in the loop: `currsize` grows and `hits` does not. For a dict, print its length.
 """
 
 from __future__ import annotations
@@ -20,20 +31,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
-    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN307", "cache-keeps-tensors", __doc__)
 
 
 def in_run(leak: Leak) -> Finding | None:
-    """What grew lies in a cache: functools.cache, or a dict whose keys never come again."""
+    """The tensors are in a cache: functools.cache, or a dict whose keys are never used again."""
     if leak.what != "buffers" or leak.holder is None or leak.holder.kind == "cycle":
         return None
     at = leak.grows_at
@@ -42,27 +54,28 @@ def in_run(leak: Leak) -> Finding | None:
     return growth.told(
         FAULT,
         leak,
-        f"{growth.name(leak)} gets a new entry each time and never lets one go: {growth.rate(leak)}",
+        f"{growth.name(leak)} gets a new entry each time and never drops one ({growth.rate(leak)})",
         Fix(
-            "give the cache a bound (lru_cache(maxsize=…), an entry replaced per key), or key it by what really recurs; "
-            "never by an object such as a model"
+            "limit the cache (`lru_cache(maxsize=…)`, or replace the entry), or use keys that occur again; "
+            "do not use an object such as a model as the key"
         ),
-        "A cache helps if keys come again. With a new key each time it only collects.",
+        "A cache helps only if the same key occurs again. With a new key each time, it only grows.",
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """A cache holds tensors and has no end."""
-    for seen in found.of("cache keeps"):
-        cached = seen.data["how"] == "lru_cache"
+    """A cache keeps tensors and has no limit."""
+    for fact in found.of(facts.CacheKeeps):
+        cached = fact.how == "lru_cache"
         yield FAULT.finding(
-            "this cache keeps every model or tensor it was called with"
+            "this cache keeps every model or tensor that its function was called with"
             if cached
-            else "this cache gets a tensor for every new key, and none is ever taken out",
-            seen.places(),
+            else "this cache stores a tensor for every new key and never removes one",
+            fact.places(),
             fix=Fix(
-                "take the cache off, or cache by something small, with a limit"
+                "remove the cache, or use small keys and a limit"
                 if cached
-                else "limit the cache, or keep one entry"
+                else "limit the cache, or keep only one entry"
             ),
+            labels={"holder": "cached here"} if cached else None,
         )

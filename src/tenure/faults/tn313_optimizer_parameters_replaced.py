@@ -1,33 +1,45 @@
 """An optimizer keeps parameters that were replaced, or misses the new ones.
 
-An optimizer refers to each parameter that it was made for, and keeps state for it, often twice its size. Kept in a list
-after its model is gone, it keeps all of that. The other way round, parameters that are replaced after the optimizer was
-made are never trained.
+## What it means
 
-Wrong:
+An optimizer references each parameter that it was created for, and keeps state for it, often twice the
+parameter's size. If parameters are replaced after the optimizer was created, the optimizer does not know the
+new ones.
 
-    optimizers.append(optimizer)                         # of a model that is gone
+## Why it hurts
+
+An optimizer that is kept after its model was deleted keeps the parameters and their state in memory. New
+parameters that it does not know are never trained.
+
+## Example
+
+    optimizers.append(optimizer)                         # of a model that was deleted
     model.embedding = nn.Embedding(new_size, dim)        # the optimizer has the old one
 
-Right:
+## Use instead
 
     del model, optimizer                                 # together
-    optimizer = torch.optim.AdamW(model.parameters())    # made anew after the change
+    optimizer = torch.optim.AdamW(model.parameters())    # create it again after the change
+
+## How to be sure
+
+Collect what the optimizer has: `known = {id(p) for g in optimizer.param_groups for p in g["params"]}`. Then
+`all(id(p) in known for p in model.parameters())` is False if parameters were replaced.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
-    from tenure.check.facts import Found
     from tenure.findings import Finding
     from tenure.model import Link
 
@@ -35,41 +47,39 @@ FAULT = Fault("TN313", "optimizer-parameters-replaced", __doc__)
 
 
 def in_run(leak: Leak) -> Finding | None:
-    """Optimizers are kept, and with them parameters, gradients and state of models that are gone."""
+    """Optimizers are kept, and with them the parameters, gradients and state of models that are gone."""
     if leak.suspect is None or not _reached_through_optimizers(leak.links):
         return None
     return growth.told(
         FAULT,
         leak,
-        f"optimizers kept in {growth.name(leak)} keep the parameters, gradients and state of earlier models: {growth.rate(leak)}",
+        f"optimizers in {growth.name(leak)} keep parameters and state of earlier models ({growth.rate(leak)})",
         Fix(
-            "drop the optimizer together with its model: clear the list, or call what the library has for it (free_memory())"
+            "drop the optimizer together with its model: clear the list, or call the library's own function, such as `free_memory()`"
         ),
-        "An optimizer refers to every parameter it was made for, and to its state for each.",
+        "An optimizer references every parameter that it was created for, and so its gradient, and the state that it keeps "
+        "for it.",
     )
 
 
 def _reached_through_optimizers(links: tuple[Link, ...]) -> bool:
-    """Whether a path goes through one of many optimizers: a trainer, too, may have a `state` with attributes of its own."""
-    many = False
-    for link, inner in pairwise(links):
-        if many and link.text in (".param_groups", ".state") and inner.kind != "attribute":
-            return True
-        many = many or link.kind not in ("attribute", "local", "global", "class")
-    return False
+    """Return whether a path passes through one of several optimizers."""
+    at = next((place for place, link in enumerate(links) if link.kind == "optimizer"), 0)
+    return any(link.kind not in ("attribute", "local", "global", "class") for link in links[:at])
 
 
 def in_source(found: Found) -> Iterator[Finding]:
     """An optimizer outlives its model, or misses its new weights."""
-    for seen in found.of("parameters replaced"):
+    for parameters_replaced in found.of(facts.ParametersReplaced):
         yield FAULT.finding(
-            "this optimizer was made before a part of its model was replaced: it updates weights that nobody uses",
-            seen.places(),
-            fix=Fix("replace the part first, or make the optimizer anew after it"),
+            "this optimizer updates weights that its model no longer uses: a module was replaced afterwards",
+            parameters_replaced.places(),
+            fix=Fix("create the optimizer after the module is replaced"),
+            labels={"use": "optimizer created here", "escape": "module replaced here", "end": "used here"},
         )
-    for seen in found.of("optimizer kept"):
+    for optimizer_kept in found.of(facts.OptimizerKept):
         yield FAULT.finding(
-            "this keeps every optimizer it is given, and each keeps its parameters and their state",
-            seen.places(),
-            fix=Fix("clear the list when a training ends"),
+            "this stores every optimizer, and each keeps its parameters and their state",
+            optimizer_kept.places(),
+            fix=Fix("clear the list at the end of each training"),
         )

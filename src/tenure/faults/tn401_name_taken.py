@@ -1,12 +1,18 @@
-"""A variable's name is taken already.
+"""A variable is created under a name that already exists.
 
-What happens: ValueError "Variable w already exists, disallowed", or "Trying to share variable w, but specified shape",
-or tenure's own NameTaken.
+## What it means
 
-Why: get_variable() makes a variable by name, once for each graph. The second run of the same code must say that it
-wants the first one's.
+TensorFlow raises ValueError, "Variable w already exists, disallowed" or "Trying to share variable w, but
+specified shape". tenure's own variables raise NameTaken.
 
-Wrong:
+get_variable() creates each name once per graph. Code that runs twice must request the existing variable the
+second time.
+
+## Why it hurts
+
+The program stops at the second creation.
+
+## Example
 
     import tensorflow as tf
     v1 = tf.compat.v1
@@ -18,7 +24,7 @@ Wrong:
         tower(1.0)
         tower(2.0)
 
-Right:
+## Use instead
 
     import tensorflow as tf
     v1 = tf.compat.v1
@@ -30,6 +36,11 @@ Right:
     with tf.Graph().as_default():
         tower(1.0)
         tower(2.0)
+
+## How to be sure
+
+Print `[v.name for v in tf.compat.v1.global_variables()]` before the failing line: the list contains the name.
+For tenure's variables, the message names the line that created it first.
 """
 
 from __future__ import annotations
@@ -38,11 +49,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault, known
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -50,7 +62,7 @@ FAULT = Fault("TN401", "name-taken", __doc__)
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A variable name that is taken already, or taken by another shape or type."""
+    """A variable name is already used, or used with another shape or dtype."""
     said = raised.says(r"Variable (?P<name>\S+) already exists, disallowed") or raised.says(
         r"Trying to share variable (?P<name>\S+), but specified (?:shape|dtype)"
     )
@@ -64,38 +76,37 @@ def in_exception(raised: Raised) -> Finding | None:
     )
     births = [raised.site("birth", first["file"], int(first["line"]))] if first else []
     return FAULT.finding(
-        f"{name} exists already, and was to be created again",
+        f"{name} already exists and cannot be created again",
         [*births, *raised.use],
-        reason="get_variable() creates a variable by name, once for each graph. Where the same code runs twice, the second run must "
-        "say that it wants the first one's variable.",
+        reason="get_variable() creates each name once per graph. Code that runs twice must request the existing variable the second "
+        "time.",
         fix=Fix(
-            "share it: variable_scope(…, reuse=tf.compat.v1.AUTO_REUSE) around both calls; or give the second one another scope; or "
-            "start the second program on a new graph"
+            "share it: use `variable_scope(…, reuse=tf.compat.v1.AUTO_REUSE)` around both calls; or use another scope for the "
+            "second one; or start the second program on a new graph"
         ),
     )
 
 
 def _ours(raised: Raised) -> Finding:
-    """tenure's own variable, whose error knows the places."""
+    """Explain the error of tenure's own variables, which carries the places."""
     places = known(raised.exception, {"birth": "first", "use": "again"})
     return FAULT.finding(
-        raised.message.partition("\n")[0] or "this name exists already, and was to be created again",
+        raised.message.partition("\n")[0] or "this name already exists and cannot be created again",
         places or raised.use,
-        reason="A name is created once in a store. Where the same code runs twice, the second run must say that it wants the "
-        "first one's variable.",
+        reason="A name can be created once in a store. Code that runs twice must request the existing variable the second time.",
         fix=Fix(
-            'share it: tenure.variable_scope(…, reuse=True), or reuse="auto" to make it if there is none; or give the second '
-            "one another name or scope"
+            'share it: `tenure.variable_scope(…, reuse=True)`, or `reuse="auto"` to create it if it does not exist; or use '
+            "another name or scope for the second one"
         ),
         at=places[-1] if places else None,
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """get_variable() with a name that is taken."""
-    for seen in found.of("name taken"):
+    """get_variable() is called with a name that already exists."""
+    for fact in found.of(facts.NameTaken):
         yield FAULT.finding(
-            f"the variable {seen.data['name']!r} exists already in this graph",
-            seen.places(),
-            fix=Fix("share it: variable_scope(..., reuse=tf.compat.v1.AUTO_REUSE); or give it another name"),
+            f"the variable {fact.name!r} already exists in this graph",
+            fact.places(),
+            fix=Fix("share it: `variable_scope(..., reuse=tf.compat.v1.AUTO_REUSE)`; or use another name"),
         )

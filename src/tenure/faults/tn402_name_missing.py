@@ -1,12 +1,18 @@
-"""There is no variable of that name to share.
+"""A variable is requested under a name that does not exist.
 
-What happens: ValueError "Variable s/w does not exist, or was not created with tf.get_variable()", or tenure's own
-NameMissing.
+## What it means
 
-Why: reuse=True finds what get_variable() has made before, in the same graph and under the same scopes. In a program
-that runs eagerly it keeps no names at all.
+TensorFlow raises ValueError, "Variable s/w does not exist, or was not created with tf.get_variable()".
+tenure's own variables and stores raise NameMissing.
 
-Wrong:
+reuse=True finds only variables that get_variable() created earlier, in the same graph and under the same
+scopes. In eager mode get_variable() does not register names.
+
+## Why it hurts
+
+The program stops. With reuse=False it would create a new, untrained variable instead.
+
+## Example
 
     import tensorflow as tf
     v1 = tf.compat.v1
@@ -14,7 +20,7 @@ Wrong:
     with tf.Graph().as_default(), v1.variable_scope("s", reuse=True):
         w = v1.get_variable("w", [2])
 
-Right:
+## Use instead
 
     import tensorflow as tf
     v1 = tf.compat.v1
@@ -22,6 +28,11 @@ Right:
     with tf.Graph().as_default(), v1.variable_scope("s", reuse=v1.AUTO_REUSE):
         w = v1.get_variable("w", [2])
     print(w.name)
+
+## How to be sure
+
+Print `[v.name for v in tf.compat.v1.global_variables()]` before the failing line, in the same graph: the list
+does not contain the name.
 """
 
 from __future__ import annotations
@@ -29,11 +40,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault, known
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -41,7 +53,7 @@ FAULT = Fault("TN402", "name-missing", __doc__)
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A variable that was to be reused and was never made under that name."""
+    """A variable to be reused was never created under that name."""
     said = raised.says(
         r"Variable (?P<name>\S+) does not exist, (?:or was not created with tf\.get_variable|disallowed)"
     )
@@ -54,36 +66,35 @@ def in_exception(raised: Raised) -> Finding | None:
         return _ours(raised)
     name = f"variable `{said['name']}`"
     return FAULT.finding(
-        f"{name} was to be reused, but nothing was made under that name",
+        f"{name} does not exist, so it cannot be reused",
         raised.use,
-        reason="reuse=True only finds what get_variable() has made before, in the same graph and under the same scopes. "
-        "tf.Variable() takes no part in it.",
-        fix=Fix("create it first without reuse, use reuse=tf.compat.v1.AUTO_REUSE, or mend the scope's name"),
+        reason="reuse=True finds only variables that get_variable() created earlier, in the same graph and the same scopes. "
+        "It does not find a tf.Variable().",
+        fix=Fix("create it first without reuse, use `reuse=tf.compat.v1.AUTO_REUSE`, or correct the scope's name"),
     )
 
 
 def _ours(raised: Raised) -> Finding:
-    """A name of tenure's own stores and variables, whose error knows the places."""
+    """Explain the error of tenure's own stores and variables, which carries the places."""
     places = known(raised.exception, {"birth": "near", "use": "asked"})
     return FAULT.finding(
-        raised.message.partition("\n")[0] or "nothing was made under this name",
+        raised.message.partition("\n")[0] or "nothing exists under this name",
         places if any(place.role == "use" for place in places) else [*places, *raised.use],
-        reason="A name is found in the store that it was put into, under the same prefix, until somebody deletes it.",
+        reason="A name exists only in its own store and under its own prefix, until it is deleted.",
         fix=Fix(
-            'create it first; or ask with reuse="auto" for a variable, which makes it if there is none, and with '
-            "store.get(name) for a tensor; or mend the name"
+            'create it first; or use `reuse="auto"` for a variable, which creates it if it does not exist; '
+            "use `store.get(name)` for a tensor; or correct the name"
         ),
     )
 
 
 def _eager(raised: Raised, name: str) -> Finding:
     return FAULT.finding(
-        f"variable `{name}` was to be reused, but in a program that runs eagerly get_variable() keeps no names",
+        f"variable `{name}` cannot be reused: in eager mode get_variable() does not register names",
         raised.use,
-        reason="Names of variables belong to a graph. Without one, each get_variable() makes a new variable, and reuse finds "
-        "none.",
+        reason="Variable names belong to a graph. Without one, each get_variable() creates a new variable, and reuse finds none.",
         fix=Fix(
-            "hand the variable itself on (return it, keep it on an object), or build both inside one "
+            "pass the variable itself (return it, or store it on an object), or create both inside one "
             "`with tf.Graph().as_default():`"
         ),
         certain=False,
@@ -91,10 +102,10 @@ def _eager(raised: Raised, name: str) -> Finding:
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """get_variable() under reuse=True with a name that is not there."""
-    for seen in found.of("name missing"):
+    """get_variable() is called under reuse=True with a name that does not exist."""
+    for fact in found.of(facts.NameMissing):
         yield FAULT.finding(
-            f"the variable {seen.data['name']!r} is to be reused, but nobody has created it",
-            seen.places(),
-            fix=Fix("create it first, or use reuse=tf.compat.v1.AUTO_REUSE"),
+            f"the variable {fact.name!r} does not exist, so it cannot be reused",
+            fact.places(),
+            fix=Fix("create it first, or use `reuse=tf.compat.v1.AUTO_REUSE`"),
         )

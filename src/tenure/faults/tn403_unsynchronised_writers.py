@@ -1,11 +1,17 @@
-"""Several threads or processes write one tensor without agreement.
+"""Several threads or processes write to one tensor without a lock.
 
-What happens: Nothing fails: updates are lost, or a reader sees half of one.
+## What it means
 
-Why: x += y on a shared tensor reads, adds and writes. Two writers that do it at once lose one of the two, and torch
-releases the interpreter lock in between.
+Nothing fails: updates are lost, or a reader sees half of an update.
 
-Wrong:
+x += y on a shared tensor reads, adds and writes. If two writers do this at the same time, one update is lost.
+torch releases the interpreter lock during the operation, so threads do run at the same time.
+
+## Why it hurts
+
+The result is wrong, and different in each run.
+
+## Example
 
     import torch
     from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +25,7 @@ Wrong:
         list(pool.map(add, range(200)))
     print(total.min(), "of 200")
 
-Right:
+## Use instead
 
     import threading
     import torch
@@ -34,6 +40,11 @@ Right:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(add, range(200)))
     assert total.min() == 200
+
+## How to be sure
+
+Run it with one thread, `ThreadPoolExecutor(1)`, and compare the results. A difference that remains after
+several runs comes from lost updates.
 """
 
 from __future__ import annotations
@@ -41,11 +52,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN403", "unsynchronised-writers", __doc__)
@@ -53,9 +65,11 @@ FAULT = Fault("TN403", "unsynchronised-writers", __doc__)
 
 def in_source(found: Found) -> Iterator[Finding]:
     """Threads write to one tensor."""
-    for seen in found.of("unsynchronised writers"):
+    for fact in found.of(facts.UnsynchronisedWriters):
         yield FAULT.finding(
             "several threads change this tensor in place without a lock",
-            seen.places(),
-            fix=Fix("hold a lock while writing, or let each thread write to a tensor of its own"),
+            fact.places(),
+            reason="An in-place update reads, adds and writes. Two threads that do this at the same time lose an update.",
+            fix=Fix("use a lock around each write, or give each thread its own tensor"),
+            labels={"use": "written here", "holder": "thread started here"},
         )

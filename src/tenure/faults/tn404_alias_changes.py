@@ -1,10 +1,17 @@
 """Two names share one buffer: a change through one changes the other.
 
-What happens: Nothing fails: a number changes that nobody wrote to.
+## What it means
 
-Why: from_numpy, numpy(), frombuffer, views, detach() and state_dict() share memory with what they came from.
+Nothing fails: a value changes although no code writes to it.
 
-Wrong:
+from_numpy, numpy(), frombuffer, views, detach() and state_dict() share memory with the object that they were
+called on.
+
+## Why it hurts
+
+A stored "best" model is the last one, and saved data changes later, without an error.
+
+## Example
 
     import torch
 
@@ -14,7 +21,7 @@ Wrong:
         layer.weight.fill_(7.0)
     assert best["weight"].eq(7.0).all()
 
-Right:
+## Use instead
 
     import copy
     import torch
@@ -24,6 +31,11 @@ Right:
     with torch.no_grad():
         layer.weight.fill_(7.0)
     assert not best["weight"].eq(7.0).any()
+
+## How to be sure
+
+Compare the addresses: `best["weight"].data_ptr() == layer.weight.data_ptr()` is True if both share a buffer.
+For arrays, use `np.shares_memory(a, b)`.
 """
 
 from __future__ import annotations
@@ -31,45 +43,47 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
-    from tenure.check.facts import Found
     from tenure.findings import Finding
 
 FAULT = Fault("TN404", "alias-changes", __doc__)
 
 
 def in_source(found: Found) -> Iterator[Finding]:
-    """What is kept changes with its source."""
-    for seen in found.of("alias changes"):
-        if seen.data["how"] == "state_dict":
-            node = seen.data["node"]
-            text = f"{{k: v.detach().clone() for k, v in {seen.text('birth', node)}.items()}}"
+    """A stored value changes together with its source."""
+    for fact in found.of(facts.AliasChanges):
+        if fact.how == "state_dict" and fact.call is not None:
+            text = f"{{k: v.detach().clone() for k, v in {fact.text('birth', fact.call)}.items()}}"
             yield FAULT.finding(
-                "state_dict() refers to the live weights: what is kept here changes as training goes on",
-                seen.places(),
+                "state_dict() references the live weights: further training changes this copy too",
+                fact.places(),
                 fix=Fix(
-                    "keep a copy: copy.deepcopy(model.state_dict())", safe=True, edits=seen.replace("birth", node, text)
+                    "store a copy: `copy.deepcopy(model.state_dict())`",
+                    safe=True,
+                    edits=fact.replace("birth", fact.call, text),
                 ),
             )
-        elif seen.data["how"] == "model":
+        elif fact.how == "model":
             yield FAULT.finding(
-                "this is another name for the model that is being trained, not a copy of it",
-                seen.places(),
-                fix=Fix("keep a copy: copy.deepcopy(model)"),
+                "this is a second name for the model that is being trained, not a copy",
+                fact.places(),
+                fix=Fix("store a copy: `copy.deepcopy(model)`"),
             )
-        elif seen.data["how"] == "buffer":
+        elif fact.how == "buffer":
             yield FAULT.finding(
-                "this keeps one and the same buffer in every turn, and the next turn overwrites it",
-                seen.places(),
-                fix=Fix("keep a copy: .clone() of a tensor, .copy() of an array"),
+                "every iteration stores the same buffer, and the next iteration overwrites it",
+                fact.places(),
+                fix=Fix("store a copy: `.clone()` of a tensor, `.copy()` of an array"),
             )
         else:
-            node = seen.node("birth")
+            node = fact.node("birth")
             yield FAULT.finding(
-                "all tensors kept here share one buffer, which is overwritten in every turn",
-                seen.places(),
-                fix=Fix("copy: .clone() behind it", safe=True, edits=seen.after("birth", node, ".clone()")),
+                "all tensors stored here share one buffer, which every iteration overwrites",
+                fact.places(),
+                fix=Fix("store a copy: add `.clone()`", safe=True, edits=fact.after("birth", node, ".clone()")),
             )

@@ -1,12 +1,18 @@
-"""Shared memory or its file descriptor ends with another process, or is kept open.
+"""Shared memory or its file descriptor disappears with another process, or is kept open.
 
-What happens: FileNotFoundError for /psm_…, "unable to open shared memory object", ConnectionRefusedError while a tensor
-is received.
+## What it means
 
-Why: A tensor sent to another process is a name, or a file descriptor, of shared memory. Whoever made it can end it
+Python raises FileNotFoundError for /psm_..., or "unable to open shared memory object", or
+ConnectionRefusedError while a tensor is received.
+
+A tensor is sent to another process as a name or a file descriptor of shared memory. Its creator can remove it
 before the receiver has opened it.
 
-Wrong:
+## Why it hurts
+
+The receiver cannot read the tensor. A program that keeps many received tensors runs out of file descriptors.
+
+## Example
 
     from multiprocessing import shared_memory
 
@@ -16,7 +22,7 @@ Wrong:
     memory.unlink()
     other = shared_memory.SharedMemory(name=name)
 
-Right:
+## Use instead
 
     from multiprocessing import shared_memory
 
@@ -25,6 +31,11 @@ Right:
     other.close()
     memory.close()
     memory.unlink()
+
+## How to be sure
+
+On Linux, `Path("/dev/shm", name.lstrip("/")).exists()` is False once the memory is removed.
+`len(os.listdir("/proc/self/fd"))` grows if received tensors are kept.
 """
 
 from __future__ import annotations
@@ -32,13 +43,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from tenure.check import facts
+from tenure.check.fact import Found
 from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
-    from tenure.check.facts import Found
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
@@ -52,7 +64,7 @@ _SAYS = (
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """Shared memory that its maker has unlinked, or that ended with the process that made it."""
+    """Shared memory was unlinked by its creator, or disappeared with the process that created it."""
     rebuilt = any("multiprocessing/reductions.py" in frame.file.replace("\\", "/") for frame in raised.frames)
     lost = (
         raised.kind in ("ConnectionRefusedError", "ConnectionResetError", "EOFError", "FileNotFoundError") and rebuilt
@@ -61,35 +73,36 @@ def in_exception(raised: Raised) -> Finding | None:
         return None
     ended = raised.calls("end", "unlink", "terminate", "kill")
     return FAULT.finding(
-        "the shared memory behind this tensor is gone: the process that made it has ended or unlinked it",
+        "the shared memory is gone: the process that created it exited or unlinked it",
         [*ended[:1], *raised.use],
-        reason="A tensor sent to another process is a name or a file descriptor of shared memory. The sender must live until the "
-        "receiver has opened it.",
+        reason="A tensor is sent to another process as a name or a file descriptor of shared memory. The sender must not exit "
+        "or unlink it before the receiver has opened it.",
         fix=Fix(
-            "keep the sending process alive until the tensor was received (an Event, or join() behind get()), or send a copy"
+            "keep the sending process alive until the tensor is received (an Event, or join() after get()), or send a copy"
         ),
         certain=False,
+        labels={"end": "removed here"},
     )
 
 
 def in_run(leak: Leak) -> Finding | None:
-    """Tensors that came from another process pile up, each with its piece of shared memory and its file."""
+    """Tensors from another process accumulate, each with its block of shared memory and its open file."""
     if leak.what != "shared":
         return None
     return growth.told(
         FAULT,
         leak,
-        f"{leak.count:,} tensors of other processes are kept in {growth.name(leak)}, each with an open file",
-        Fix("copy what is kept out of shared memory, with x.clone() or int(x), and let the batch go"),
-        "A tensor from a DataLoader's worker lies in shared memory, which stays open until the last handle on it is gone.",
+        f"{growth.name(leak)} keeps {leak.count:,} tensors of other processes, each with an open file",
+        Fix("store a copy outside shared memory, `x.clone()` or `int(x)`, and drop the batch"),
+        "A tensor from a DataLoader worker is stored in shared memory, which stays open until its last handle is released.",
     )
 
 
 def in_source(found: Found) -> Iterator[Finding]:
     """Tensors from DataLoader workers are collected."""
-    for seen in found.of("worker tensor kept"):
+    for fact in found.of(facts.WorkerTensorKept):
         yield FAULT.finding(
-            "this keeps tensors that worker processes share: each holds a piece of shared memory and a file descriptor",
-            seen.places(),
-            fix=Fix("keep a number (.item()), or a copy: .clone()"),
+            "this stores tensors of worker processes: each keeps shared memory and a file descriptor open",
+            fact.places(),
+            fix=Fix("store a number (`.item()`) or a copy (`.clone()`)"),
         )

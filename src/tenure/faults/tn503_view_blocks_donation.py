@@ -1,21 +1,32 @@
-"""A view on the host keeps a donated buffer from being reused.
+"""A view on the host prevents JAX from reusing a donated buffer.
 
-donate_argnums lets a compiled function put its result into the memory of an argument. While something else reads that
-memory, JAX takes new memory instead, and says nothing: the argument stays alive beside the result, and the peak is higher
-by as much. On the CPU numpy.asarray(x), jax.device_get(x), memoryview(x) and DLPack read it without a copy.
+## What it means
 
-Wrong:
+donate_argnums lets a compiled function write its result into the memory of an argument. While something else
+reads that memory, JAX allocates new memory instead. On the CPU, numpy.asarray(x), jax.device_get(x),
+memoryview(x) and DLPack read it without a copy.
+
+tenure reports only calls that it observed: the call had a result of the same shape and dtype, left the
+argument as it was, and an object was found that reads its memory. Only the native extension observes this.
+
+## Why it hurts
+
+The argument stays allocated next to the result, so the peak is higher by its size. JAX prints no warning.
+
+## Example
 
     before = np.asarray(state)         # reads the memory of state
-    state = step(state)                # is not reused
+    state = step(state)                # cannot reuse it
 
-Right:
+## Use instead
 
-    before = np.array(state)           # a copy
+    before = np.array(state)           # a copy; or delete the view before the call
     state = step(state)
 
-or let the view go before the call. What is told was seen: the call had a result of the same shape and dtype, left the
-argument as it was, and something was found on its memory. It is seen where the recorder is native.
+## How to be sure
+
+Keep a second name for the argument and call `is_deleted()` on it after the call: False means that JAX did not
+reuse its buffer. Replace the view with a copy: it becomes True.
 """
 
 from __future__ import annotations
@@ -31,26 +42,26 @@ if TYPE_CHECKING:
     from tenure.trace.donations import Refused
 
 FAULT = Fault("TN503", "view-blocks-donation", __doc__, severity="advice")
-_LEAST = 1 << 16  # bytes in one call, below which it is not worth a word
+_LEAST = 1 << 16  # bytes in one call, below which it is not reported
 
 
 def in_trace(refused: Refused) -> Finding | None:
-    """The finding for a call that could not reuse what it was offered; None if it is little, or nobody knows where."""
+    """Return the finding for a call that could not reuse a donated argument; None if it is small or its line is unknown."""
     called = sites.read(refused.stack)[:1]
     if not called or refused.bytes < _LEAST:
         return None
     reader = next((one for one in refused.readers if one.site is not None), refused.readers[0])
-    places = [Place.at("birth", site) for site in sites.read(refused.born)[:1]]
+    places = [Place.at("birth", site) for site in sites.shown(sites.read(refused.born))]
     places += [] if reader.site is None else [Place.at("holder", reader.site)]
     use = Place.at("use", called[0])
     calls = "once" if refused.calls == 1 else f"in {refused.calls:,} calls"
-    what = "an argument" if refused.count == 1 else f"{refused.count} arguments"
+    what = "its donated argument" if refused.count == 1 else f"{refused.count} donated arguments"
     function = f"`{refused.function}`" if refused.function.isidentifier() else "a compiled function"
     return FAULT.finding(
-        f"{function} could not reuse {what} of {size(refused.bytes)} that it was given to reuse, {calls}",
+        f"{function} could not reuse {what} ({size(refused.bytes)}) {calls}",
         [*places, use],
-        reason=f"{reader} reads that memory, so the result went into new memory, and the argument stayed",
-        fix=Fix("keep a copy, as numpy.array(x) makes, instead of a view; or let the view go before the call"),
+        reason=f"{reader} still reads that memory, so the result needed new memory, and the argument stayed allocated.",
+        fix=Fix("make a copy, `numpy.array(x)`, instead of a view; or delete the view before the call"),
         evidence={
             "function": refused.function,
             "calls": refused.calls,
@@ -59,4 +70,5 @@ def in_trace(refused: Refused) -> Finding | None:
             "readers": [str(one) for one in refused.readers],
         },
         at=use,
+        labels={"holder": "view created here", "use": "donated here"},
     )

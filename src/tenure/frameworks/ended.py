@@ -9,7 +9,8 @@ from typing import Any
 from tenure import errors
 from tenure.model import Site, TensorInfo
 
-_graves: dict[int, tuple[weakref.ref[Any], TensorInfo]] = {}
+# By the handle's id: a weak reference to it, its description, and its memory, which knows its buffers weakly.
+_graves: dict[int, tuple[weakref.ref[Any], TensorInfo, Any]] = {}
 _lock = threading.RLock()
 
 
@@ -24,7 +25,21 @@ def bury(handle: Any, info: TensorInfo) -> None:
                 del _graves[key]
 
     with _lock:
-        _graves[key] = (weakref.ref(handle, forget), info)
+        _graves[key] = (weakref.ref(handle, forget), info, None)
+
+
+def note(key: int, info: TensorInfo, memory: Any) -> None:
+    """Remember the memory of the handle with this id, if it was released with this very description."""
+    with _lock:
+        grave = _graves.get(key)
+        if grave is not None and grave[1] is info:
+            _graves[key] = (grave[0], info, memory)
+
+
+def memory(handle: Any) -> Any:
+    """Return what `note` was given for this released handle, or None."""
+    grave = _graves.get(id(handle))
+    return grave[2] if grave is not None and grave[0]() is handle else None
 
 
 def unbury(handle: Any) -> None:
@@ -43,5 +58,5 @@ def complain(handle: Any, op: str, used: Site | None = None) -> errors.TensorRel
     """The error for using this ended handle in `op`."""
     info = find(handle)
     if info is None:
-        raise AssertionError("complain() is for ended handles")
+        raise AssertionError("complain() is for released handles")
     return errors.released(info, op, used)

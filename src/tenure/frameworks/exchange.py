@@ -121,7 +121,7 @@ def _plain(tensor: Any) -> Any:
 
 def _exchanger(name: str) -> Exchanger:
     if name not in NAMES:
-        raise Unsupported(f"{name!r} is no framework that tenure knows: {', '.join(NAMES)}")
+        raise Unsupported(f"{name!r} is not a framework that tenure supports: {', '.join(NAMES)}")
     module: Any = sys.modules.get(f"tenure.frameworks.exchanging.{name}")
     if module is None:
         try:

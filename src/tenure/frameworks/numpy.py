@@ -44,7 +44,7 @@ class Numpy:
 
     def refusal(self, tensor: numpy.ndarray[Any, Any]) -> str:
         """Never: the handle and the bytes are one object."""
-        return "NumPy cannot free an array under a live handle; drop the last name, or hold it with tenure.own(x)"
+        return "NumPy cannot free an array that is still referenced; delete the last reference, or use `tenure.own(x)`"
 
     def sole(self, tensors: list[Any]) -> dict[object, bool | None]:
         """Unknown: only the handle's own end frees the bytes."""

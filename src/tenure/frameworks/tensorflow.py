@@ -74,14 +74,18 @@ class Tensorflow:
         """Eager tensors are immutable, symbolic ones belong to their graph."""
         if isinstance(tensor, BaseResourceVariable):
             if type(tensor) is not ResourceVariable:
-                return f"a {type(tensor).__name__} keeps its value where tenure cannot reach"
-            return "" if _is_eager(tensor.handle) else "it lives in a graph: the session that runs the graph owns it"
+                return f"a {type(tensor).__name__} stores its value where tenure cannot reach it"
+            return (
+                ""
+                if _is_eager(tensor.handle)
+                else "it belongs to a graph: the session that runs the graph owns its memory"
+            )
         if isinstance(tensor, Eager):
             return (
-                "TensorFlow cannot free an eager tensor under a live handle; drop the last name, "
-                "or hold it with tenure.own(x)"
+                "TensorFlow cannot free an eager tensor that still has a Python handle; delete the last "
+                "reference, or wrap it with `tenure.own(x)`"
             )
-        return "it is symbolic: it has no bytes, and the graph that made it owns it"
+        return "it is symbolic: it has no bytes, and belongs to the graph that created it"
 
     def sole(self, tensors: list[Any]) -> dict[object, bool | None]:
         """Unknown: TensorFlow counts references to a buffer, but does not tell."""
@@ -135,7 +139,7 @@ class EndedVariable(ResourceVariable):  # type: ignore[misc]
     @property
     def handle(self) -> Any:
         """Refused: a gradient with respect to the tombstone would silently be None."""
-        raise ended.complain(self, "its handle", sites.here())
+        raise ended.complain(self, ".handle", sites.here())
 
     @property
     def device(self) -> Any:
@@ -145,7 +149,7 @@ class EndedVariable(ResourceVariable):  # type: ignore[misc]
     def __repr__(self) -> str:
         """Say what it was and how it ended."""
         info = ended.find(self)
-        return epitaph(info) if info is not None else "<ended variable>"
+        return epitaph(info) if info is not None else "<released variable>"
 
     def __str__(self) -> str:
         """Say what it was and how it ended."""
@@ -186,7 +190,7 @@ def _teach() -> None:
 
     def raise_from_not_ok_status(error: Any, name: str | None) -> Any:
         text = str(getattr(error, "message", error))
-        if "<ended " in text:
+        if "<released " in text:
             info = next((info for tomb, info in _tombs.items() if tomb in text), None)
             if info is not None:
                 raise released(info, "an operation", sites.here()) from None

@@ -1,1 +1,1 @@
-"""Where people work already: pytest, notebooks, trainers, TensorBoard. Each is imported by who uses it, and only then."""
+"""Integrations with pytest, notebooks, trainers and TensorBoard. Each is imported only when it is used."""

@@ -26,20 +26,24 @@ _extensions: dict[int, Extension] = {}
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """For `%load_ext tenure`: adds the magic `%tenure` and shows tenure's values as pages."""
+    """Add the magics `%tenure` and `%%tenure`, and pages for tenure's values. `%load_ext tenure` calls this.
+
+    Example:
+        %load_ext tenure
+    """
     if id(shell) not in _extensions:
         _extensions[id(shell)] = Extension(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """For `%unload_ext tenure`: takes all of it back."""
+    """Remove what `load_ipython_extension` added. `%unload_ext tenure` calls this."""
     extension = _extensions.pop(id(shell), None)
     if extension is not None:
         extension.remove()
 
 
 class Extension:
-    """What is added to one shell."""
+    """The magics and formatters that are added to one shell."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -59,7 +63,7 @@ class Extension:
         shell.register_magic_function(self._magic, "line_cell", "tenure")
 
     def remove(self) -> None:
-        """Take it out again."""
+        """Remove the magics and formatters."""
         for module, name in notebook.SHOWN:
             _forget(self._pages, module, name)
             if name not in ("TensorInfo", "Trace"):
@@ -70,12 +74,12 @@ class Extension:
             magics.pop("tenure", None)
 
     def _named(self, file: str) -> str:
-        """What people call a file: a cell by its number."""
+        """Return the name of a file for users: a cell by its number."""
         told = getattr(self._shell.compile, "format_code_name", lambda name: None)(file)
         return " ".join(told) if told else shortened(file)
 
     def _magic(self, line: str, cell: str | None = None) -> Any:
-        """Record a cell or a statement, and show what it did to tensors; alone: what is alive now.
+        """Record a cell or a statement, and show what it did to tensors. Without one, show the tensors that are alive now.
 
         %%tenure [-o FOLDER] [NAME]
         %tenure [STATEMENT]
@@ -103,7 +107,7 @@ class Extension:
             self._show(recording.path, name)
 
     def _run(self, source: str) -> Any:
-        """Run it as IPython does: other magics in it work, and the value of a last expression is the cell's."""
+        """Run a cell as IPython does: other magics work, and the last expression is the cell's value."""
         shell = self._shell
         transformed = shell.transform_cell(source)
         number = len(shell.history_manager.input_hist_parsed) - 1  # `execution_count` is this cell's or the next one's
@@ -130,7 +134,7 @@ class Extension:
             self._say(f"tenure: the report failed: {type(error).__name__}: {error}; the trace is {folder}")
 
     def _display(self, value: Any) -> None:
-        """A page where pages are shown, text elsewhere."""
+        """Display a value as HTML where that is possible, otherwise as text."""
         show = notebook.SHOWN[type(value).__module__, type(value).__name__]
         plain = _report(value) if isinstance(value, Trace) else str(value)
         self._shell.display_pub.publish({"text/plain": plain, "text/html": show(value, self._named)})
@@ -140,13 +144,15 @@ class Extension:
 
 
 def _report(found: Trace) -> str:
-    """The report as text."""
+    """Return the report of a trace as text."""
+    from tenure import untrusted
     from tenure.analysis.summary import summary
     from tenure.views.console import report
 
     out = io.StringIO()
     try:
-        report.write(summary(found, found.scanned, found.peak()), out, found.findings())
+        with untrusted.reading(found.source):
+            report.write(summary(found, found.scanned, found.peak()), out, found.findings())
     except TraceError as error:
         return str(error)
     return out.getvalue()
@@ -169,7 +175,7 @@ def _options(line: str) -> argparse.Namespace:
         parser.error(str(error))
     options = parser.parse_args(words)
     if options.name is not None and not options.name.isidentifier():
-        parser.error(f"{options.name!r} is no name")
+        parser.error(f"{options.name!r} is not a valid name")
     return options
 
 

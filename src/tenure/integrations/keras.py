@@ -1,7 +1,7 @@
 """Keras: `model.fit(…, callbacks=[TenureCallback()])`.
 
 Each batch is a step. At the end of each epoch its logs get `tenure/bytes`, `tenure/peak_bytes` and
-`tenure/growth_per_step`, which `History` keeps, and callbacks behind this one (TensorBoard, CSVLogger) log.
+`tenure/growth_per_step`, which `History` keeps, and which later callbacks (TensorBoard, CSVLogger) log.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from tenure.integrations.training import Callback, made
 
 
 class Following(Callback):
-    """Follows a Keras training; see `tenure.integrations.keras`."""
+    """A Keras callback that records the training. See `tenure.integrations.keras`."""
 
     _batches = 0
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Begin to record."""
+        """Start recording."""
         self._batches = 0
         self._tenure.begin()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        """A step is done."""
+        """Count a step."""
         self._batches += 1
         self._tenure.stepped(self._batches)
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Add what there is to log."""
+        """Add the numbers to the logs."""
         if isinstance(logs, dict):
             logs.update(self._tenure.numbers())
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Say what was found."""
+        """Stop recording and print the findings."""
         self._tenure.end()
 
 

@@ -13,17 +13,17 @@ from tenure.integrations.training import Callback, made
 
 
 class Following(Callback):
-    """Follows a Lightning training; see `tenure.integrations.lightning`."""
+    """A Lightning callback that records the training. See `tenure.integrations.lightning`."""
 
     _at = 0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin to record."""
+        """Start recording."""
         self._at = int(trainer.global_step)
         self._tenure.begin()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """A batch is done, and perhaps a step: gradients may be gathered over several batches."""
+        """Count a step if this batch completed one: gradients may accumulate over several batches."""
         at = int(trainer.global_step)
         if at == self._at:
             return
@@ -35,11 +35,11 @@ class Following(Callback):
                 logger.log_metrics(told, step=at)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Say what was found."""
+        """Stop recording and print the findings."""
         self._tenure.end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """The training ends here."""
+        """Stop recording and print the findings."""
         self._tenure.end()
 
 

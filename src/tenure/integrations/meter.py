@@ -1,4 +1,4 @@
-"""How much is alive now, and how much was at most, while a recording goes on: read from the stream that it writes."""
+"""The current and the highest memory during a recording, read from the stream that it writes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Window:
 
 
 def rise(parts: Sequence[Window]) -> tuple[str | None, int]:
-    """How far it rose above where the first of these windows began, with what happened between them left out.
+    """Return the rise above the start of the first window, without what happened between the windows.
 
     On the accelerator where it rose most, or, where it did on none, in the host's memory, which each framework names in
     its own way.
@@ -74,13 +74,13 @@ class Meter:
         self._windows: list[Window] = []
 
     def open(self) -> Window:
-        """A window that begins now."""
+        """Open a window that begins now."""
         window = Window(_now())
         self._windows.append(window)
         return window
 
     def close(self, window: Window) -> None:
-        """It ends now. What was in it is known after the next `read`."""
+        """Close the window. Its content is known after the next `read`."""
         window.end = _now()
 
     def drop(self, window: Window) -> None:
@@ -165,19 +165,19 @@ class Meter:
 
 
 def _compute(name: str, *values: Any, **options: Any) -> Any:
-    """What `pyarrow.compute` does, which takes as long to import as a hundred small tests to run."""
+    """Compute without `pyarrow.compute`, whose import takes as long as a hundred small tests."""
     from pyarrow import _compute as arrow
 
     return arrow.call_function(name, list(values), getattr(arrow, _OPTIONS[name])(**options) if options else None)
 
 
 def _number(value: int, kind: Any) -> Any:
-    """For Arrow, which imports pandas to make a number of its own."""
+    """Return a number that Arrow can compare without importing pandas."""
     return integers([value], kind)[0]
 
 
 def _integers(column: Any) -> array[int]:
-    """A column of 64-bit numbers, none of them unknown, to be looked into often: a scalar of Arrow's takes its time."""
+    """Return a column of 64-bit numbers without nulls as an array: reading single Arrow values is slow."""
     found = array("q")
     found.frombytes(column.buffers()[1][8 * column.offset : 8 * (column.offset + len(column))])
     return found

@@ -23,22 +23,22 @@ if TYPE_CHECKING:
     from tenure.integrations.testing.trace import TestTrace
 
 _MARK = (
-    "tenure(max_leaked=None, max_peak=None): the tensor memory that the test may leave behind, and that may be alive "
-    "at once in it; bytes, or text such as '10 MiB'. Kept with --tenure."
+    "tenure(max_leaked=None, max_peak=None): the tensor memory that the test may leak, and the most that may be alive "
+    "at once in it; bytes, or text such as '10 MiB'. It applies with --tenure."
 )
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option."""
+    """Add the option."""
     parser.getgroup("tenure", "tensor memory").addoption(
         "--tenure",
         action="store_true",
-        help="watch the tensor memory of each test: fail those that leak, and those that pass the limits of their mark",
+        help="watch the tensor memory of each test; fail those that leak, and those that exceed the limits of their mark",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The mark; and, if asked for, the watch."""
+    """Add the mark, and with `--tenure` the checks."""
     config.addinivalue_line("markers", _MARK)
     if config.getoption("--tenure"):
         from tenure.integrations.testing import watch
@@ -48,7 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def tenure_trace(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestTrace]:
-    """A trace of this test. `load()` ends it and gives the `tenure.Trace`; `path` is its folder."""
+    """Record this test. `load()` stops the recording and returns the `tenure.Trace`; `path` is its folder."""
     from tenure.integrations.testing.trace import TestTrace
 
     watch = request.config.pluginmanager.get_plugin("tenure-watch")

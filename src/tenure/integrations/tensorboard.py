@@ -36,19 +36,19 @@ _BY_STEP = """
 
 @runtime_checkable
 class Writer(Protocol):
-    """What takes numbers and texts."""
+    """An object that accepts numbers and texts."""
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> Any:
-        """A number at a step."""
+        """Add a number at a step."""
 
     def add_text(self, tag: str, text_string: str, global_step: int, /) -> Any:
-        """A text in Markdown."""
+        """Add a text in Markdown."""
 
 
 def log(value: Trace | Memory, writer: Any, step: int | None = None, *, prefix: str = "tenure") -> None:
     """Write what is alive, or a whole trace, to a writer.
 
-    A `Memory` is one point of each curve, at `step` (0 if not said). A `Trace` has its own steps; its peak and its
+    A `Memory` is one point of each curve, at `step` (default: 0). A `Trace` has its own steps; its peak and its
     findings are written at `step`, or at its last one.
 
     Raises:
@@ -65,7 +65,7 @@ def log(value: Trace | Memory, writer: Any, step: int | None = None, *, prefix: 
         scalars = [*curve, *_peak(value, last)]
         texts = value.findings()
     else:
-        raise Unsupported(f"log() takes what memory() or load() gives; got {type(value).__name__}")
+        raise Unsupported(f"log() takes the result of memory() or load(); got {type(value).__name__}")
     for tag, number, at in scalars:
         target.add_scalar(f"{prefix}/{tag}", number, at)
     if texts:
@@ -73,7 +73,7 @@ def log(value: Trace | Memory, writer: Any, step: int | None = None, *, prefix: 
 
 
 def adapted(writer: Any) -> Writer:
-    """A writer as this module uses it."""
+    """Return a writer as this module uses it."""
     if isinstance(writer, Writer):
         return writer
     tensorflow: Any = sys.modules.get("tensorflow")
@@ -81,7 +81,9 @@ def adapted(writer: Any) -> Writer:
         return _TensorFlow(tensorflow.summary, writer)
     if callable(getattr(writer, "scalar", None)) and callable(getattr(writer, "text", None)):
         return _TensorFlow(writer, None)
-    raise Unsupported(f"{type(writer).__name__} is no writer: it has no add_scalar and add_text, as SummaryWriter has")
+    raise Unsupported(
+        f"{type(writer).__name__} is not a writer: it lacks add_scalar and add_text, which a SummaryWriter has"
+    )
 
 
 class _TensorFlow:
@@ -113,7 +115,7 @@ def _memory(value: Memory, step: int) -> Iterator[Scalar]:
 
 
 def _steps(value: Trace) -> Iterator[Scalar]:
-    """What was alive at the end of each step, and the most in it, of all processes and devices together."""
+    """Return the bytes alive after each step, and the most during it, over all processes and devices."""
     rows = value.sql(_BY_STEP).to_pylist()
     for row in rows:
         yield "step_bytes", row["bytes"], row["step"]
@@ -128,5 +130,5 @@ def _peak(value: Trace, step: int) -> Iterator[Scalar]:
 
 
 def _markdown(found: list[Finding]) -> str:
-    """The findings as a block of code: nothing in it is Markdown or HTML, whatever names and paths say."""
+    """Return the findings as a block of code, so that names and paths in it are neither Markdown nor HTML."""
     return "\n".join(f"    {line}" for line in full.render(found).splitlines())

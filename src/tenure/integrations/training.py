@@ -35,7 +35,7 @@ class Training:
         self.trace: Trace | None = None
 
     def begin(self) -> None:
-        """The training begins."""
+        """Start recording when the training begins."""
         if self._meter is not None:
             return
         autostart.wake()
@@ -49,12 +49,12 @@ class Training:
             self._steps = 0
 
     def stepped(self, number: int) -> None:
-        """A step is done, the one with this number."""
+        """Count the step with this number."""
         self._steps += 1
         step(number)
 
     def numbers(self) -> dict[str, int | float]:
-        """What there is to log: bytes alive now, at most since the last time, and their growth in each step since.
+        """Return what to log: bytes alive now, the maximum since the last time, and the growth per step since then.
 
         Of the accelerator that has the most, or of the host's memory where there is none.
         """
@@ -77,7 +77,7 @@ class Training:
         return told
 
     def end(self) -> None:
-        """The training is over: say what was found, if the recording is ours."""
+        """Stop recording after the training, and print the findings, unless another recording was joined."""
         if self._meter is not None:
             self._meter.stop()
             self._meter = None
@@ -106,7 +106,7 @@ class Training:
 
 
 class Callback:
-    """What the callbacks of all trainers have: `trace` and `findings`, from the end of the training on."""
+    """The part that the callbacks of all trainers share: `trace` and `findings`, known after the training."""
 
     def __init__(
         self, path: str | os.PathLike[str] | None = None, *, quiet: bool = False, replace: bool = False
@@ -120,17 +120,17 @@ class Callback:
 
     @property
     def trace(self) -> Trace | None:
-        """The trace of the training; None before its end, and where another recording was joined."""
+        """The trace of the training; None while it runs, and if it joined another recording."""
         return self._tenure.trace
 
     @property
     def findings(self) -> list[Finding]:
-        """The faults that were found."""
+        """The findings."""
         return self._tenure.findings
 
 
 def made(follower: type, module: str, *bases: str) -> type:
-    """The trainer's kind of callback: `follower` on the first of these bases that there is.
+    """Return the callback class of a trainer: `follower` on the first of these bases that exists.
 
     The trainer is the user's; it is imported when its callback is asked for.
     """

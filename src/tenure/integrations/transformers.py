@@ -14,7 +14,7 @@ from tenure.integrations.training import Callback, made
 
 
 class Following(Callback):
-    """Follows a training of Hugging Face's Trainer; see `tenure.integrations.transformers`."""
+    """A callback of Hugging Face's Trainer that records the training. See `tenure.integrations.transformers`."""
 
     def attach(self, trainer: Any) -> Self:
         """Add this to a trainer, before the callbacks that report."""
@@ -24,15 +24,15 @@ class Following(Callback):
         return self
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Begin to record."""
+        """Start recording."""
         self._tenure.begin()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A step is done."""
+        """Count a step."""
         self._tenure.stepped(int(state.global_step))
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Add what there is to log: to what the callbacks get, and to the history, which has a copy."""
+        """Add the numbers to the logs of the callbacks, and to the history, which has a copy."""
         told = self._tenure.numbers()
         if logs is not None:
             logs.update(told)
@@ -40,7 +40,7 @@ class Following(Callback):
             state.log_history[-1].update(told)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Say what was found."""
+        """Stop recording and print the findings."""
         self._tenure.end()
 
 

@@ -34,7 +34,7 @@ class Watched:
             active.on_watch.append(self._enlist)
             active.start()
         else:
-            for name, source in list(active._sources.items()):
+            for name, source in active._sources.copy().items():
                 self._enlist(name, source)
             active.on_watch.append(self._enlist)
         self.recorder = active
@@ -44,11 +44,11 @@ class Watched:
         self._growing[name] = frameworks.grower(name, source)
 
     def crowds(self) -> list[tuple[Crowd, Growing]]:
-        """The living buffers by birthplace. Whoever holds this list keeps some of them alive."""
+        """Return the live buffers by allocation site. The list keeps some of them alive."""
         return [(crowd, growing) for growing in list(self._growing.values()) for crowd in growing.buffers()]
 
     def alive(self) -> Amounts:
-        """How many there are of each birthplace, and their bytes."""
+        """Return the count and the bytes of each allocation site."""
         return {(crowd.framework, crowd.stack): (crowd.count, crowd.nbytes) for crowd, _ in self.crowds()}
 
     def stop(self) -> None:
@@ -63,7 +63,7 @@ class Watched:
 
 
 def grown(before: Amounts, after: Amounts) -> Amounts:
-    """What there is more of: how many, and their bytes. Where nobody knows who made it, it is the framework's own."""
+    """Return what has grown: the count and the bytes. Memory without a known allocation site belongs to the framework."""
     found = {}
     for place, (count, nbytes) in after.items():
         known, held = before.get(place, (0, 0))

@@ -2,13 +2,16 @@
 
 It stands in the same slot, tp_alloc, through ctypes. A new handle is known to the garbage collector before the
 framework has filled it in. So allocation and untracking happen inside one C call, during which no Python code and no
-other thread can run; the handle is tracked again at the thread's next birth, when it is surely complete.
+other thread can run; the handle is tracked again at the thread's next birth, or when a scope asks, in its thread or
+after that has ended: it is surely complete then.
 """
 
 from __future__ import annotations
 
 import _thread
+import contextlib
 import ctypes
+import functools
 import gc
 import itertools
 import sys
@@ -16,7 +19,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from tenure import sites
+from tenure import console, frames, sites
 
 if TYPE_CHECKING:
     import contextvars
@@ -32,7 +35,7 @@ _untrack = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("PyObject_GC_UnTrack", cty
 _track = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("PyObject_GC_Track", ctypes.pythonapi))
 
 _originals: dict[type, tuple[int, Any]] = {}
-_pending = threading.local()
+_pending: dict[int, Any] = {}  # by thread: a weak reference to the handle that is not tracked yet
 _var: Any = None
 _least = 0
 _generators: dict[Any, list[Region]] = {}
@@ -54,10 +57,18 @@ def setup(
 
 def watch(kind: type, users: Callable[[Any], int] | None, passes_errors: bool, /) -> None:
     """Report births of this class. A callback cannot raise, so caps are looked at only when their scope is left."""
+    if _birth is None:
+        _report_blindness()
+        return
     slot = _slot(kind)
     if kind not in _originals:
         _originals[kind] = (slot.value or 0, _ALLOC(slot.value or 0))
     slot.value = ctypes.cast(_birth, ctypes.c_void_p).value
+
+
+@functools.cache  # once
+def _report_blindness() -> None:
+    console.say("scopes release nothing in this process: there was no memory for the callback that sees new tensors")
 
 
 def resume() -> bool:
@@ -73,11 +84,14 @@ def unwatch() -> None:
 
 
 def settle() -> None:
-    """All is noted as it is born."""
+    """Have the garbage collector know what was born; all is noted at once."""
+    _settle()
+    _settle_ended()
 
 
 def close(region: Region, spare: bool, /) -> list[Any] | None:
     """The records of what was born in it; it notes no more."""
+    settle()
     births, region.noted = region.noted, None
     return births
 
@@ -128,8 +142,17 @@ def _slot(kind: type) -> ctypes.c_void_p:
 
 def _settle() -> None:
     """Track again what this thread's last birth left untracked."""
-    ref = getattr(_pending, "ref", None)
-    _pending.ref = None
+    _track_born(threading.get_ident())
+
+
+def _settle_ended() -> None:
+    """The same for threads that have ended."""
+    for ident in _pending.keys() - frames.current().keys():
+        _track_born(ident)
+
+
+def _track_born(ident: int) -> None:
+    ref = _pending.pop(ident, None)
     handle = ref() if ref is not None else None
     if handle is not None and not gc.is_tracked(handle):
         _track(handle)
@@ -154,7 +177,7 @@ def _alloc(kind: type, items: int) -> Any:
         region = current(None)
         handle = _allocate(kind, items)
         ref = weakref.ref(handle)
-        _pending.ref = ref
+        _pending[threading.get_ident()] = ref
         if region is not None and region.noted is not None:
             _record(region, ref)
     except KeyboardInterrupt:
@@ -184,4 +207,6 @@ def _record(region: Region, ref: Any) -> None:
 
 
 _generic = _ALLOC(("PyType_GenericAlloc", ctypes.pythonapi))
-_birth = _ALLOC(_alloc)
+_birth: Any = None
+with contextlib.suppress(MemoryError):  # a callback takes a page of its own; scopes end nothing without it
+    _birth = _ALLOC(_alloc)

@@ -1,4 +1,4 @@
-"""Ending handles now, and telling what became of their bytes."""
+"""`dispose` and `remains`: release tensors now, and report what happened to their bytes."""
 
 from __future__ import annotations
 
@@ -17,37 +17,44 @@ from tenure.lifetime.own import Owned
 from tenure.model import Fate, Holder, Remains, Remnant, Site, TensorInfo
 
 Search = Callable[[], list[Holder]]
+_UNKNOWN = "another library may still use its memory, which tenure cannot see"
 _ENDED = ("disposed", "deleted", "donated")
 # What a record of a birth tells: where, and in which scope.
 Origin = Callable[[Any], tuple[Site | None, str | None]]
 
 
 def dispose(x: Any) -> Remains:
-    """End the tensors in `x` now, free the bytes nobody else needs, and say what remains and who holds it.
+    """Release the tensors in `x` now, free bytes that nothing else references, and report what retains the rest.
 
-    The handles keep shape, dtype and device; every other use raises `TensorReleased`. Whatever shares the bytes (a
-    view, an exported array, the autograd graph) stays right to the bit. Doing it twice is a no-op.
+    A released tensor keeps its shape, dtype and device; any other use raises `TensorReleased`. Views, exported arrays
+    and the autograd graph keep the bytes and their correct values. Releasing a tensor twice has no effect.
 
     Example:
         print(tenure.dispose(activations))
 
     Arguments:
-        x: a tensor, an `Owned`, or any nesting of containers, objects and modules with tensors in it.
+        x: A tensor, an `Owned`, or containers, objects and modules with tensors in them.
 
     Returns:
-        What became of each buffer: freed, held (by whom), already ended, or cannot be ended (why).
+        A `Remains`: which buffers were freed, and what retains the others.
 
     Raises:
-        Unsupported: `x` is something that cannot contain a tensor, such as a string.
+        Unsupported: `x` cannot contain a tensor, for example a string.
     """
     return end(gather(x, "dispose"), cause="dispose", where=sites.here())()
 
 
 def remains(x: Any) -> Remains:
-    """What `dispose(x)` would free and what would stay held, and by whom, without ending anything.
+    """Return what `dispose(x)` would free, and what would retain the rest. Nothing is released.
 
     Example:
         print(tenure.remains(model))
+
+    Arguments:
+        x: A tensor, an `Owned`, or containers, objects and modules with tensors in them.
+
+    Raises:
+        Unsupported: `x` cannot contain a tensor.
     """
     return foretell(gather(x, "remains"), containers.in_arrays(x))
 
@@ -58,7 +65,7 @@ def gather(x: Any, caller: str) -> list[Any]:
     if not found and not _may_contain(x):
         raise Unsupported(
             f"{caller}() takes a tensor, or containers and objects with tensors in them; "
-            f"got {x!r:.60} ({type(x).__name__}), which holds none"
+            f"got {x!r:.60} ({type(x).__name__}), which contains none"
         )
     return found
 
@@ -73,7 +80,7 @@ def end(
     elsewhere can be counted without such a walk.
     """
     described = {id(handle): _info(handle) for handle in handles}
-    already = [info for info in described.values() if info.state in _ENDED]
+    already = _released_before(handle for handle in handles if described[id(handle)].state in _ENDED)
     groups: dict[Framework | None, list[Any]] = {}
     while handles:
         if described[id(handles[-1])].state not in _ENDED:
@@ -83,12 +90,21 @@ def end(
     with_buffer = {user for part in behind for user in part.users}
     bare = [id(handle) for group in groups.values() for handle in group if id(handle) not in with_buffer]
 
+    noticed: dict[int, TensorInfo] = {}
+
     def notice(handle: Any) -> TensorInfo:
         info = described.get(id(handle)) or _info(handle)
         born, scope_of_birth = origin(handle) if origin is not None else regions.origin(handle)
-        return dataclasses.replace(
-            info, state="disposed", born=born or info.born, ended=where, cause=cause, scope=scope or scope_of_birth
+        noticed[id(handle)] = dataclasses.replace(
+            info,
+            state="disposed",
+            kind="owned tensor" if isinstance(handle, Owned) else info.kind,
+            born=born or info.born,
+            ended=where,
+            cause=cause,
+            scope=scope or scope_of_birth,
         )
+        return noticed[id(handle)]
 
     refused: dict[int, str] = {}
     refs: dict[int, weakref.ref[Any]] = {}
@@ -114,14 +130,16 @@ def end(
     with regions.ending(cause):
         while owned:
             _end_owned(owned.pop(), notice)
+    for part in behind:
+        for user in part.users:
+            if user in noticed and user not in refused:
+                ended.note(user, noticed[user], part)
 
     def report() -> Remains:
-        remnants = [Remnant("already", 0, (info,)) for info in already]
-        gone = _gone([buffer for part in behind for buffer in part.buffers])
-        for part in behind:
+        remnants = already()
+        for part, fate in zip(behind, _gone(behind), strict=True):
             reasons = {refused[user] for user in part.users if user in refused}
             search = _search(part.buffers, [refs[user] for user in part.users if user in refs])
-            fate = _all(gone[buffer.key] for buffer in part.buffers)
             remnants.append(_judge(part.nbytes, fate, tuple(described[user] for user in part.users), reasons, search))
         for user in bare:
             end: Fate = "cannot" if user in refused else "freed"
@@ -152,7 +170,7 @@ def dropped(handles: list[Any]) -> Remains:
         found: list[Remnant] = []
         for part in behind:
             kept = [refs[user] for user in part.users if refs[user]() is not None]
-            gone = False if kept else _all(_gone(part.buffers).values())
+            gone = False if kept else _gone([part])[0]
             infos = tuple(described[user] for user in part.users)
             found.append(_judge(part.nbytes, gone, infos, set(), _search(part.buffers, kept)))
         return (*found, *bare)
@@ -177,7 +195,7 @@ class Pending(Remains):
 
 def foretell(handles: list[Any], busy: Collection[int] = ()) -> Remains:
     """The report that `end` would give; `busy` are the ids of handles that keep their bytes, since a search cannot show why."""
-    remnants = [Remnant("already", 0, (_info(handle),)) for handle in handles if is_ended(handle)]
+    remnants = _released_before(handle for handle in handles if is_ended(handle))()
     fresh = [handle for handle in handles if not is_ended(handle)]
     sole: dict[object, bool | None] = {}
     inner = {id(_inner(handle)): _inner(handle) for handle in fresh}
@@ -202,18 +220,58 @@ def foretell(handles: list[Any], busy: Collection[int] = ()) -> Remains:
         if alone and not any(user in busy for user in part.users):
             remnants.append(Remnant("freed", part.nbytes, infos))
         else:
-            unknown = "" if alone is not None else "whether others share it cannot be told beforehand"
+            unknown = (
+                ""
+                if alone is not None
+                else "before the release, tenure cannot determine whether other references share it"
+            )
             remnants.append(Remnant("held", part.nbytes, infos, unknown, _search(part.buffers, refs)))
     return Remains(tuple(remnants), done=False)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class Part:
-    """A piece of memory: its buffers, and the ids of the handles behind which they lie."""
+    """A piece of memory: its buffers, and the ids of the handles that use them.
+
+    `readers` are weak references to what else read it after its handles were released; None until that was looked up.
+    """
 
     nbytes: int
     buffers: list[Buffer]
     users: list[int]
+    readers: list[weakref.ref[Any]] | None = None
+
+
+def left(handles: Iterable[Any]) -> list[Part]:
+    """The memory that these released handles had, each piece once, as far as tenure released them."""
+    found = [ended.memory(handle) for handle in handles]
+    return list({id(part): part for part in found if part is not None}.values())
+
+
+def retained(handles: Iterable[Any]) -> list[Part]:
+    """The memory that these released handles had and that is certain to be still allocated."""
+    behind = left(handles)
+    return [part for part, gone in zip(behind, _gone(behind, late=True), strict=True) if gone is False]
+
+
+def _released_before(handles: Iterable[Any]) -> Callable[[], list[Remnant]]:
+    """A function that returns one remnant per released handle; memory that several of them had counts once."""
+    asked = [(_info(handle), ended.memory(handle)) for handle in handles]
+
+    def tell() -> list[Remnant]:
+        behind: dict[int, Part] = {id(part): part for _, part in asked if part is not None}
+        gone = dict(zip(behind, _gone(list(behind.values()), late=True), strict=True))
+        remnants: list[Remnant] = []
+        for info, part in asked:
+            if part is None or behind.pop(id(part), None) is None or gone[id(part)]:
+                remnants.append(Remnant("already", 0, (info,)))
+            elif gone[id(part)] is None:
+                remnants.append(Remnant("already", 0, (info,), _UNKNOWN))
+            else:
+                remnants.append(Remnant("already", part.nbytes, (info,), find=_search(part.buffers, [])))
+        return remnants
+
+    return tell
 
 
 def parts(handles: Iterable[Any]) -> list[Part]:
@@ -241,20 +299,47 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
 def _end_owned(owned: Owned, notice: Callable[[Any], TensorInfo]) -> None:
     value = owned.release()
     framework = frameworks.owner(value)
-    ended.bury(owned, dataclasses.replace(notice(owned), kind="owned tensor"))
+    ended.bury(owned, notice(owned))
     if framework is not None and ended.find(value) is None and not framework.refusal(value):
         values = [value]
         del value
         framework.end(values, notice)  # what stays has lost its owner, which is all that was asked
 
 
-def _gone(asked: list[Buffer]) -> dict[object, bool | None]:
-    """Whether each buffer's bytes are gone: not while anybody reads them, known to the framework or not."""
-    gone = {buffer.key: buffer.gone() for buffer in asked}
-    unsure = [buffer for buffer in asked if gone[buffer.key] and buffer.shared and buffer.span is not None]
-    readers = host.readers([buffer.span for buffer in unsure if buffer.span is not None])
-    gone.update({buffer.key: not found for buffer, found in zip(unsure, readers, strict=True)})
+def _gone(asked: list[Part], *, late: bool = False) -> list[bool | None]:
+    """Whether each part's bytes are gone: not while anything reads them, known to the framework or not.
+
+    Readers are found by address, and remembered. If that is `late`, the address may belong to another tensor by now:
+    then only a reader that leads to a released handle of the part proves that the bytes are still allocated.
+    """
+    gone = [_all(buffer.gone() for buffer in part.buffers) for part in asked]
+    lent = [
+        [buffer.span for buffer in part.buffers if buffer.shared and buffer.span is not None] if answer else []
+        for part, answer in zip(asked, gone, strict=True)
+    ]
+    wanted = [span for part, spans in zip(asked, lent, strict=True) if part.readers is None for span in spans]
+    found = host.readers(wanted)
+    for index, (part, spans) in enumerate(zip(asked, lent, strict=True)):
+        if not spans:
+            continue
+        if part.readers is not None:
+            gone[index] = all(ref() is None for ref in part.readers)
+            continue
+        readers = [reader for _ in spans for reader in found.pop(0)]
+        sure = [reader for reader in readers if _leads_to(reader, part)] if late else readers
+        gone[index] = False if sure else (None if readers else True)
+        if (sure or not readers) and not any(type(reader) is host.CAPSULE for reader in sure):
+            part.readers = [weakref.ref(reader) for reader in sure]  # a capsule has no weak references
     return gone
+
+
+def _leads_to(reader: Any, part: Part) -> bool:
+    """Whether this array or memory view was made from a released handle of the part."""
+    while reader is not None:
+        if ended.memory(reader) is part:
+            return True
+        reader = getattr(reader, "obj" if type(reader) is memoryview else "base", None)
+    return False
 
 
 def _judge(nbytes: int, gone: bool | None, infos: tuple[TensorInfo, ...], reasons: set[str], search: Search) -> Remnant:
@@ -306,7 +391,7 @@ def _info(handle: Any) -> TensorInfo:
         return buried
     framework = frameworks.owner(_inner(handle))
     if framework is None:
-        raise AssertionError(f"{type(handle).__name__} is no tensor")
+        raise AssertionError(f"{type(handle).__name__} is not a tensor")
     return framework.info(_inner(handle))
 
 

@@ -1,4 +1,4 @@
-"""Looking without touching: what a tensor is, and what is alive."""
+"""`info`, `holders` and `memory`: what a tensor is, what keeps it alive, and what is alive."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from tenure.errors import Unsupported
 from tenure.frameworks import ended
 from tenure.frameworks.base import Buffer, memories
 from tenure.lifetime import regions
-from tenure.lifetime.dispose import gather, parts
+from tenure.lifetime.dispose import gather, parts, retained
 from tenure.lifetime.own import Owned
 from tenure.model import Holder, Memory, TensorInfo, Usage
 
 
 def info(x: Any) -> TensorInfo:
-    """What a tensor is: framework, shape, dtype, device, bytes, state, and where it was born and ended, if known.
+    """Return what a tensor is: framework, shape, dtype, device, bytes, state, and where it was created and released.
 
-    Works on ended tensors too, and on symbolic ones.
+    It also works on released and on symbolic tensors.
 
     Example:
         tenure.info(loss).state  # "live"
 
+    Arguments:
+        x: One tensor.
+
     Raises:
-        Unsupported: `x` is no tensor.
+        Unsupported: `x` is not a tensor.
     """
     buried = ended.find(x)
     if buried is not None:
@@ -32,35 +35,43 @@ def info(x: Any) -> TensorInfo:
     value = x.value if isinstance(x, Owned) else x
     framework = frameworks.owner(value)
     if framework is None:
-        raise Unsupported(f"info() takes one tensor; got {type(x).__name__}, which is none")
+        raise Unsupported(f"info() takes one tensor; got {type(x).__name__}, which is not a tensor")
     found = framework.info(value)
     born, scope = regions.origin(x)
     return dataclasses.replace(found, born=born or found.born, scope=scope)
 
 
 def holders(x: Any) -> list[Holder]:
-    """Who keeps the tensors in `x` alive: the shortest named path from each root, such as `self.history[3]`.
+    """Return what keeps the tensors in `x` alive: the shortest reference path from each root, such as `self.history[3]`.
 
-    Locals of every thread, globals, closures, containers, attributes, hooks, exceptions, views, exported arrays and
-    the autograd graph. What only native code holds is said to be so.
+    Roots are local variables of every thread, globals, closures, exceptions, views, exported arrays and the autograd
+    graph. A reference that exists only in native code is reported as such. For a released tensor the result is what
+    still keeps its bytes allocated.
 
     Example:
         for holder in tenure.holders(loss):
             print(holder)
 
+    Arguments:
+        x: A tensor, an `Owned`, or containers, objects and modules with tensors in them.
+
     Raises:
-        Unsupported: `x` is something that cannot contain a tensor.
+        Unsupported: `x` cannot contain a tensor.
     """
     from tenure.analysis.holders import find
 
-    found = [handle for handle in gather(x, "holders") if ended.find(handle) is None]
-    handles = [handle.value if isinstance(handle, Owned) else handle for handle in found]
-    wanted = [buffer for part in parts(handles) for buffer in part.buffers]
+    found = gather(x, "holders")
+    live = [handle for handle in found if ended.find(handle) is None]
+    handles = [handle.value if isinstance(handle, Owned) else handle for handle in live]
+    released = retained(handle for handle in found if ended.find(handle) is not None)
+    found.clear()
+    live.clear()
+    wanted = [buffer for part in (*parts(handles), *released) for buffer in part.buffers]
     return find(handles, wanted) if wanted else []
 
 
 def memory() -> Memory:
-    """Live tensors, the buffers behind them and their bytes, by framework and device; shared bytes count once.
+    """Count the live tensors, their buffers and bytes, by framework and device. Shared bytes count once.
 
     Example:
         print(tenure.memory())
@@ -83,6 +94,6 @@ def memory() -> Memory:
 
 
 _NOTES = {
-    "torch": "memory that only the autograd graph holds has no tensor in Python and is not counted",
+    "torch": "memory that only the autograd graph references has no tensor in Python and is not counted",
     "numpy": "NumPy arrays are unknown to the garbage collector and are not counted",
 }

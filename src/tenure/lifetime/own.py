@@ -1,4 +1,4 @@
-"""An owning handle, for tensors that cannot be emptied under their own (TensorFlow's eager tensors, NumPy arrays)."""
+"""`own`: an owning handle for tensors that cannot be released in place (TensorFlow's eager tensors, NumPy arrays)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tenure.frameworks import ended
 
 
 class Owned:
-    """Holds one tensor, stands for it in operations, and can let go of it.
+    """A handle that owns one tensor, acts as that tensor in operations, and can release it.
 
     Example:
         x = tenure.own(tf.random.normal((1024, 1024)))
         y = tf.matmul(x, x)
-        tenure.dispose(x)  # the megabytes are free, and x says so when used again
+        tenure.dispose(x)  # the bytes are free; a later use of x raises TensorReleased
     """
 
     __slots__ = ("__weakref__", "_value")
@@ -28,25 +28,25 @@ class Owned:
 
     @property
     def value(self) -> Any:
-        """The tensor itself; raises TensorReleased once it has ended."""
+        """The tensor. Reading it after the release raises `TensorReleased`."""
         if self._value is None:
             raise ended.complain(self, "", sites.here())
         return self._value
 
     def release(self) -> Any:
-        """Hand the tensor over (to be ended) and hold nothing any more."""
+        """Return the tensor and stop owning it; `dispose` calls this to release it."""
         value, self._value = self._value, None
         return value
 
     @property
     def shape(self) -> Any:
-        """The tensor's shape, also after its end."""
+        """The tensor's shape, also after the release."""
         info = ended.find(self)
         return self.value.shape if info is None else info.shape
 
     @property
     def dtype(self) -> Any:
-        """The tensor's dtype, also after its end (then as text)."""
+        """The tensor's dtype; after the release, its name."""
         info = ended.find(self)
         return self.value.dtype if info is None else info.dtype
 
@@ -60,32 +60,32 @@ class Owned:
         return f"tenure.own({self._value!r})" if info is None else errors.epitaph(info)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        """NumPy's way in."""
+        """Return the tensor as a NumPy array."""
         import numpy
 
         return numpy.asarray(self.value, *args, **kwargs)
 
     def __dlpack__(self, **kwargs: Any) -> Any:
-        """Every framework's way in."""
+        """Return the tensor as a DLPack capsule."""
         return self.value.__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> Any:
-        """Every framework's way in."""
+        """Return the tensor's device for DLPack."""
         return self.value.__dlpack_device__()
 
     def __jax_array__(self) -> Any:
-        """JAX's way in."""
+        """Return the tensor for JAX."""
         return self.value
 
     def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Any:
-        """TensorFlow's way in."""
+        """Return the tensor for TensorFlow."""
         import sys
 
         return sys.modules["tensorflow"].convert_to_tensor(self.value, dtype=dtype, name=name)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """torch's way in."""
+        """Call a torch function with the tensors in place of their owning handles."""
         return func(*_plain(args), **_plain(kwargs or {}))
 
     def __len__(self) -> int:
@@ -128,13 +128,13 @@ class Owned:
 
 
 def own(x: Any) -> Owned:
-    """Give one tensor an owning handle, which `dispose` can really end.
+    """Return an owning handle for one tensor, so that `dispose` can free tensors that have no release of their own.
 
     Example:
         x = tenure.own(tf.constant([1.0, 2.0]))
 
     Arguments:
-        x: a tensor of any framework. Let no other name hold it: the bytes go with the last one.
+        x: A tensor of any framework. Keep no other reference to it: the bytes are freed with the last reference.
 
     Raises:
         Unsupported: `x` is not a tensor, or is symbolic.
@@ -146,7 +146,7 @@ def own(x: Any) -> Owned:
     framework = frameworks.owner(x)
     if framework is None:
         raise errors.Unsupported(
-            f"own() takes one tensor; got {type(x).__name__}, which is none: own its parts one by one"
+            f"own() takes one tensor; got {type(x).__name__}, which is not a tensor: own its parts one by one"
         )
     if framework.info(x).state != "live":
         raise errors.Unsupported(f"own() takes a live tensor; got one that is {framework.info(x).state}")

@@ -1,10 +1,12 @@
-"""Scopes: regions of code that own what is born in them and end it when they are left."""
+"""`scope`, `keep`, `adopt` and `carry`: regions of code that release the tensors created in them."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import inspect
+import opcode
+import re
 import sys
 import warnings
 import weakref
@@ -21,16 +23,27 @@ from tenure.lifetime.caps import parse_cap
 from tenure.lifetime.regions import Record, Region
 from tenure.model import Remains, Site, size
 
-_NOTHING = Remains()
 _DECORATED = str(Path(__file__).with_name("decorated.py"))  # a decorated generator's scope is for its own body
 # Where yield fixtures are started: pytest's own, in whose context the tests run, and those that are asynchronous.
-_FIXTURES = ("_pytest/fixtures.py", "pytest_asyncio/plugin.py", "anyio/pytest_plugin.py", "anyio/_backends/_asyncio.py")
+_SEND, _CACHE = opcode.opmap["SEND"], opcode.opmap["CACHE"]
+_PLUGINS = {  # for async fixtures
+    "pytest_asyncio/plugin.py": "pytest-asyncio",
+    "anyio/pytest_plugin.py": "anyio",
+    "anyio/_backends/_asyncio.py": "anyio",
+}
+_FIXTURES = ("_pytest/fixtures.py", *_PLUGINS)
+_SHARING = {"pytest-asyncio": (0, 25), "anyio": (4, 0)}  # versions from which a test runs in its fixtures' context
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Scope:
-    """A region of code that owns the tensors born in it. Made by `scope(...)`; usable once, or as a decorator."""
+    """A region of code that owns the tensors created in it. `tenure.scope` returns one; use it once, or as a decorator.
+
+    Attributes:
+        name: The name in reports and errors.
+        cap: The most bytes that may be alive in the scope, or None.
+    """
 
     def __init__(self, name: str | None, cap: int | None) -> None:
         self.name = name or ""
@@ -38,15 +51,14 @@ class Scope:
         self._region: Region | None = None
         self._entered: tuple[CodeType | None, int] = (None, -1)
         self._report: Callable[[], Remains] | None = None
-        self._remains: Remains | None = None
 
     # ---------------------------------------------------------------- as a context manager
 
     def __enter__(self) -> Self:
         if self._region is not None:
             raise ScopeError(
-                f"scope {self.name!r} was entered already (at {sites.at(*self._entered)}); a scope is for one use: "
-                "write `with tenure.scope(...)` anew each time, or use it as a decorator"
+                f"scope {self.name!r} was entered already (at {sites.at(*self._entered)}); use a scope only once: "
+                "write a new `with tenure.scope(...)` each time, or use it as a decorator"
             )
         frame = _owner_frame()
         self._entered = sites.mark(frame)
@@ -91,7 +103,7 @@ class Scope:
         if misnested and inner is not None:
             text = (
                 f"scope {self.name!r} was left while scope {inner.name!r}, opened inside it, is still open; "
-                f"its own tensors were ended. Leave the inner scope first: nested `with` statements do"
+                f"its own tensors were released. Exit the inner scope first: nested `with` statements do"
             )
             if error is None:
                 raise ScopeError(text)
@@ -102,7 +114,7 @@ class Scope:
     # ---------------------------------------------------------------- as a decorator
 
     def __call__(self, function: F) -> F:
-        """Run `function` in a fresh scope each time it is called."""
+        """Return `function` wrapped, so that each call runs in a new scope."""
         if not callable(function):
             raise Unsupported(f"scope() decorates functions; got {type(function).__name__}")
         from tenure.lifetime import decorated
@@ -113,7 +125,7 @@ class Scope:
     # ---------------------------------------------------------------- inside
 
     def keep(self, x: T) -> T:
-        """Move the tensors in `x` out of this scope, into the one around it; returns `x`."""
+        """Move the tensors in `x` out of this scope into the surrounding one, and return `x`."""
         region = self._opened()
         handles = containers.tensors(x, through_code=True)
         outer = _open_outer(region)
@@ -123,43 +135,43 @@ class Scope:
         return x
 
     def tensors(self) -> list[Any]:
-        """The live tensors that this scope owns now."""
+        """Return the live tensors that this scope owns now."""
         region = self._region
         handles = [] if region is None else [record[0]() for record in region.records()]
         return [handle for handle in handles if handle is not None]
 
     @property
     def nbytes(self) -> int:
-        """The bytes behind them; what several share counts once."""
+        """The bytes of the tensors that this scope owns now. Shared bytes count once."""
         return sum(part.nbytes for part in dispose.parts(self.tensors()))
 
     def end(self) -> Remains:
-        """End what the scope owns now and close it, before its block ends; leaving the block then does nothing."""
+        """Release what the scope owns and close it before its block ends, and return what remains."""
         self._opened()
         self._finish(None)
         return self.remains
 
     @property
     def remains(self) -> Remains:
-        """What became of the tensors that the scope ended, as of when this is first read."""
-        if self._remains is None:
-            if self._report is None:
-                raise ScopeError(f"scope {self.name!r} has not ended yet: its remains are known after its block")
-            self._remains = self._report()
-            self._report = None
-        return self._remains
+        """The memory that the scope's exit left allocated, as it is now. Each read checks again.
+
+        Assign it to a name to keep one state. What retains a buffer is searched for when `holders` or the text is read.
+        """
+        if self._report is None:
+            raise ScopeError(f"scope {self.name!r} is still open: its remains are known after its block")
+        return self._report()
 
     def __repr__(self) -> str:
         if self._region is None:
             return f"<tenure.scope {self.name!r}, not entered>"
         if self._region.noted is None:
-            return f"<tenure.scope {self.name!r}, ended>"
+            return f"<tenure.scope {self.name!r}, exited>"
         return f"<tenure.scope {self.name!r}, {len(self.tensors())} tensors, {size(self.nbytes)}>"
 
     # ---------------------------------------------------------------- the end
 
     def hand_out(self, value: Any) -> None:
-        """Let the tensors in `value` escape to the scope that the code outside is in now."""
+        """Move the tensors in `value` to the scope that surrounds this one in the running code."""
         region = self._region
         if region is not None and region.births:
             _move(containers.tensors(value, through_code=True), region, regions.current(region))
@@ -171,9 +183,8 @@ class Scope:
         if result is not None:
             self.hand_out(result)
         births = regions.leave(region, spare=True)
-        self._report = end(births, self.name, "scope exit", sites.here) if births else None
-        if self._report is None:
-            self._remains = _NOTHING
+        report = end(births, self.name, "scope exit", sites.here) if births else None
+        self._report = report or Remains
 
     def _opened(self) -> Region:
         if self._region is None:
@@ -190,16 +201,16 @@ class Scope:
             return None
         records = {id(record[0]()): record for record in self._region.records()}
         largest = [
-            f"\n  {size(part.nbytes)} born at {sites.at(*records[part.users[0]][1:3]) or 'an unknown place'}"
+            f"\n  {size(part.nbytes)} allocated at {sites.at(*records[part.users[0]][1:3]) or 'an unknown place'}"
             for part in behind[:3]
             if part.users[0] in records
         ]
-        told = f"scope {self.name!r} holds {size(total)} in {len(handles)} tensors, over its cap of {size(self.cap)}"
+        told = f"scope {self.name!r} uses {size(total)} in {len(handles)} tensors; its cap is {size(self.cap)}"
         for tell in list(regions.on_excess):
             tell(told)
         return CapExceeded(
-            f"{told}; "
-            f"the largest:{''.join(largest)}\n  fix: end some earlier (tenure.dispose, a narrower scope), or raise the cap"
+            f"{told}. "
+            f"The largest tensors:{''.join(largest)}\n  fix: release some earlier (tenure.dispose, a narrower scope), or raise the cap"
         )
 
     def _check_cap(self, budget: Budget, as_class: bool) -> Any:
@@ -223,11 +234,11 @@ def scope(name: F, /) -> F: ...
 @overload
 def scope(name: str | None = None, *, cap: int | str | None = None) -> Scope: ...
 def scope(name: Any = None, *, cap: int | str | None = None) -> Any:
-    """Own the tensors born in a block, or in a function, and end them when it is left, also by an exception.
+    """Release the tensors that a block or a function creates when it is left, also by an exception.
 
-    What a decorated function returns (or a decorated generator yields) escapes, through any nesting. A `with` block
-    has no value: say `s.keep(x)` or `tenure.keep(x)`. Parameters, variables, optimizer state, buffers of modules
-    and what functools' caches hold are never claimed. The scope holds weakly: what would die earlier without it, dies earlier with it.
+    What a decorated function returns, or a decorated generator yields, is not released. In a `with` block, pass what you
+    need later to `tenure.keep(x)`. A scope never releases parameters, variables, optimizer state, buffers of modules, or
+    results in a `functools` cache. It holds only weak references, so it never extends a tensor's lifetime.
 
     Example:
         with tenure.scope("step") as s:
@@ -239,12 +250,12 @@ def scope(name: Any = None, *, cap: int | str | None = None) -> Any:
         def features(x): ...
 
     Arguments:
-        name: for reports and errors; by default the place where the scope is opened.
-        cap: the most bytes that may be alive in the scope (an int, or text such as "512 MiB"). Going over raises
-            `CapExceeded` as soon as the framework has returned, or when the scope is left.
+        name: The name in reports and errors. Default: the source line that opens the scope.
+        cap: The most bytes that may be alive in the scope, as an int or a text such as "512 MiB". A scope that needs more
+            raises `CapExceeded`, as soon as the framework's call returns or at the scope's exit.
 
     Raises:
-        ScopeError: entered twice, left out of order, or the cap makes no sense.
+        ScopeError: The scope is entered twice or left out of order, or `cap` is not an amount of memory.
     """
     if name is not None and not isinstance(name, str):
         if callable(name):
@@ -254,11 +265,15 @@ def scope(name: Any = None, *, cap: int | str | None = None) -> Any:
 
 
 def keep(x: T, *, forever: bool = False) -> T:
-    """Let the tensors in `x` outlive the current scope: they belong to the one around it, or, `forever`, to none.
+    """Keep the tensors in `x` alive after the current scope: they move to the surrounding scope.
 
     Example:
         with tenure.scope():
             best = tenure.keep(model(x).max())
+
+    Arguments:
+        x: A tensor, or containers and objects with tensors in them.
+        forever: Remove the tensors from all scopes instead.
 
     Returns:
         `x` itself.
@@ -275,13 +290,20 @@ def keep(x: T, *, forever: bool = False) -> T:
 
 
 def adopt(x: T) -> T:
-    """Put existing tensors under the current scope, whoever owned them before; returns `x`.
+    """Move existing tensors into the current scope, from any scope that owned them, and return `x`.
 
-    Also what a scope would never claim by itself: parameters, variables, arrays made elsewhere.
+    The current scope then also releases what a scope does not own by itself, such as parameters and variables.
+
+    Example:
+        with tenure.scope("evaluation"):
+            weights = tenure.adopt(torch.load("weights.pt"))
+
+    Arguments:
+        x: A tensor, or containers, objects and modules with tensors in them.
 
     Raises:
-        ScopeError: there is no current scope.
-        Unsupported: `x` is something that cannot contain a tensor.
+        ScopeError: There is no current scope.
+        Unsupported: `x` cannot contain a tensor.
     """
     region = regions.current()
     if region is None:
@@ -294,7 +316,7 @@ def adopt(x: T) -> T:
 
 
 def register(handle: Any, *, instead_of: Any) -> None:
-    """Count `handle`, just made by tenure itself, as born in the current scope, and the tensor in it no more."""
+    """Add `handle`, which tenure has just created, to the current scope, instead of the tensor in it."""
     for other in regions.opened():
         other.take([instead_of])
     region = regions.current()
@@ -303,11 +325,17 @@ def register(handle: Any, *, instead_of: Any) -> None:
 
 
 def carry(function: F) -> F:
-    """Wrap `function` so that it belongs to the current scope wherever it runs: another thread, an executor.
+    """Wrap `function` so that it runs in the current scope, in another thread or executor too.
 
     Example:
         with tenure.scope():
             executor.submit(tenure.carry(work), x).result()
+
+    Arguments:
+        function: A function or a coroutine function.
+
+    Raises:
+        Unsupported: `function` is not callable.
     """
     if not callable(function):
         raise Unsupported(f"carry() takes a function; got {type(function).__name__}")
@@ -339,9 +367,9 @@ def carry(function: F) -> F:
 
 
 def end(births: list[Record], name: str, cause: str, where: Callable[[], Site | None]) -> Callable[[], Remains] | None:
-    """End what lives of these births, except what frameworks own for longer; None if there was nothing to end.
+    """Release what is alive of these tensors, except what frameworks own for longer; None if there is nothing to release.
 
-    The result, called, reports on them. `name` is the scope's or the session's that owned them.
+    The result, when called, reports on them. `name` is that of the scope or session that owned them.
     """
     groups, adopted = regions.hook().survivors(births)
     doomed: list[Any] = []
@@ -396,6 +424,8 @@ def _code_inside(frame: FrameType | None) -> FrameType | None:
     """
     while frame is not None and frame.f_code.co_flags & regions.GENERATORS:
         caller = frame.f_back
+        while caller is not None and _delegates(caller):
+            caller = caller.f_back
         if caller is None or not _surrounds(caller.f_code) or frame.f_code.co_filename == _DECORATED:
             return frame
         _warn_of_fixture(caller.f_code)
@@ -405,6 +435,16 @@ def _code_inside(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
+def _delegates(frame: FrameType) -> bool:
+    """Whether a generator is in a `yield from`."""
+    if not frame.f_code.co_flags & inspect.CO_GENERATOR:
+        return False
+    code, at = frame.f_code.co_code, frame.f_lasti
+    while at > 0 and code[at] == _CACHE:  # where Python 3.12 is, in it
+        at -= 2
+    return code[at] == _SEND
+
+
 def _surrounds(code: CodeType) -> bool:
     if code.co_filename == contextlib.__file__:
         return code.co_name in ("__enter__", "__aenter__")
@@ -412,13 +452,26 @@ def _surrounds(code: CodeType) -> bool:
 
 
 def _warn_of_fixture(code: CodeType) -> None:
-    if code.co_filename.endswith(_FIXTURES[1:]):
+    plugin = next((name for file, name in _PLUGINS.items() if code.co_filename.endswith(file)), None)
+    if plugin is not None and not _shares_context(plugin):
         warnings.warn(
-            "a scope around the yield of an async fixture may not cover the test, which runs in another task; "
-            "open the scope in the test, or in a synchronous fixture",
+            f"a scope around the yield of an async fixture does not cover the test, which {plugin} before "
+            f"{'.'.join(map(str, _SHARING[plugin]))} runs in another context; update it, or open the scope in the test",
             RuntimeWarning,
             stacklevel=5,
         )
+
+
+@functools.cache
+def _shares_context(plugin: str) -> bool:
+    """Whether a test runs in the context of its async fixtures; not known of a version that cannot be read."""
+    from importlib import metadata
+
+    try:
+        numbers = re.findall(r"\d+", metadata.version(plugin))
+    except metadata.PackageNotFoundError:
+        return True
+    return not numbers or tuple(map(int, numbers[:2])) >= _SHARING[plugin]
 
 
 def _owner_frame() -> FrameType | None:

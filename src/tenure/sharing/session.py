@@ -1,4 +1,4 @@
-"""Sessions: places where runs happen, with a beginning and an end."""
+"""`Session`: runs of functions and TensorFlow graphs, until the session is closed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_WORKERS = 1024
 
 
 class _Door:
-    """What a session and its leases let people do."""
+    """The methods that a session and its leases share."""
 
     _core: Core
     _graph: session_graph.Graph | None
@@ -33,11 +33,11 @@ class _Door:
 
     @property
     def name(self) -> str:
-        """Its name, for reports and errors."""
+        """The name in reports and errors."""
         return self._core.name
 
     def run(self, what: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Run a function here and now, and give its result; with a graph, also fetches: `run(fetches, feed_dict)`."""
+        """Run a function in this thread and return its result. With a graph, also run fetches: `run(fetches, feed_dict)`."""
         label = session_told.named(what)
         call = self._call(what, args, kwargs)
         run = Run(self._core)
@@ -55,13 +55,13 @@ class _Door:
                 raise
 
     def submit(self, what: Any, /, *args: Any, **kwargs: Any) -> Pending:
-        """Let a worker run it, and give a future of `concurrent.futures`. Waits while the queue is full."""
+        """Run a function in a worker thread, and return a `concurrent.futures.Future`. Wait while the queue is full."""
         task = self._task(what, args, kwargs)
         self._core.submit(task)
         return task.future
 
     async def arun(self, what: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """The same for code that must not block: a coroutine function runs in this task, all else in a worker."""
+        """Run a function without blocking the event loop: a coroutine function in this task, any other in a worker thread."""
         if inspect.iscoroutinefunction(what):
             label = session_told.named(what)
             run = Run(self._core)
@@ -81,12 +81,12 @@ class _Door:
         return await asyncio.wrap_future(task.future)
 
     def lease(self) -> Lease:
-        """A right to use the session past its closing: it ends when the last lease does."""
+        """Return a lease: a right to use the session after `close()`. The session ends when its last lease is released."""
         here = sites.here()
         return Lease(self._core, self._graph, self._core.lease("lease()", self._valid("lease()"), here), here)
 
     def _valid(self, what: str) -> int | None:
-        """The token under which this door may be used."""
+        """Return the token that permits a use of the session."""
         return self._token
 
     def _task(self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Task:
@@ -108,12 +108,13 @@ class _Door:
 
 
 class Session(_Door):
-    """A place where runs happen, with a beginning and an end: nobody runs anything in it after that.
+    """A session that runs functions and TensorFlow graphs until it is closed, and then releases what they left.
 
-    What is born in a run and is not part of its result belongs to the session, and ends with it. `close()`, or the end
-    of the `with` block, finishes what waits (after an exception: cancels it), and says what was born and what remains.
-    `lease()` lets a helper, thread or task go on past the block; the session then ends with its last lease. Whoever
-    comes after the end gets `SessionClosed`, which says where it was opened, where and why closed, and who is late.
+    A tensor that a run creates and does not return belongs to the session, and is released when the session closes.
+    `close()`, or the exit of the `with` block, waits for queued runs (after an exception it cancels them). It reports
+    what was created and what remains. Any use after that raises `SessionClosed`, which shows where the session was opened,
+    where and why it was closed, and which call was rejected. `lease()` keeps the session usable for a helper, thread or
+    task that runs longer.
 
     Example:
         with tenure.Session(workers=2) as session:
@@ -124,10 +125,10 @@ class Session(_Door):
             await session.arun(fetch, url)
 
     Arguments:
-        graph: a `tf.Graph`: then `run(fetches, feed_dict)` runs it, with its variables initialised for this session.
-        workers: how many threads run what is submitted. They start when first needed.
-        queue: how many submitted runs may wait; then `submit` does.
-        name: for reports and errors; by default the place where the session is opened.
+        graph: A `tf.Graph`. `run(fetches, feed_dict)` then runs it, with variables initialised for this session.
+        workers: The number of threads for submitted runs. They start when first needed.
+        queue: The number of submitted runs that may wait; after that, `submit` waits.
+        name: The name in reports and errors. Default: the source line that opens the session.
     """
 
     def __init__(self, graph: Any = None, *, workers: int = 1, queue: int = 64, name: str | None = None) -> None:
@@ -147,14 +148,14 @@ class Session(_Door):
 
     @property
     def closed(self) -> bool:
-        """Whether it is closed. Leases may still keep it from its end."""
+        """True if the session was closed. Leases may still use it."""
         return self._core.closing is not None
 
     def close(self, *, cancel: bool = False) -> Report:
-        """End the session: finish what waits, or `cancel` it; then say what was born in it and what remains.
+        """Close the session: wait for queued runs, or `cancel` them, and return the report.
 
-        While leases are open, or when it is called from a run of this session, the end comes after those; the report
-        says so. A second time it gives the last word.
+        While leases are open, or when a run of this session calls it, the session ends after those; the report shows that.
+        A second call returns the final report.
         """
         return self._close(Closing(sites.here(), "by close()"), cancel=cancel)
 
@@ -162,7 +163,7 @@ class Session(_Door):
         with self._core._lock:
             self._core.check("its `with` block", None)
             if self._entered:
-                raise ScopeError(f"session {self.name!r} was entered already: its `with` block is its life")
+                raise ScopeError(f"session {self.name!r} was entered already: use one `with` block per session")
             self._entered = True
         return self
 
@@ -188,7 +189,7 @@ class Session(_Door):
 
 
 class Lease(_Door):
-    """A right to use a session past its closing, until `release()` or the end of its `with` block."""
+    """A right to use a session after it was closed, until `release()` or the exit of the lease's `with` block."""
 
     def __init__(self, core: Core, graph: session_graph.Graph | None, token: int, taken: Site | None) -> None:
         self._core = core
@@ -201,11 +202,11 @@ class Lease(_Door):
 
     @property
     def active(self) -> bool:
-        """Whether it is not released yet."""
+        """True until the lease is released."""
         return self._released is None
 
     def release(self) -> None:
-        """Give it back; the last one of a closed session ends it. A second time does nothing."""
+        """Release the lease. If the session was closed and this is its last lease, the session shuts down. A second call has no effect."""
         self._give_back("by release()")
         _settled(self._core)
 
@@ -214,14 +215,14 @@ class Lease(_Door):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._give_back("by the end of its `with` block")
+        self._give_back("by the exit of its `with` block")
         _settled(self._core)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
 
     async def __aexit__(self, *exc: object) -> None:
-        self._give_back("by the end of its `with` block")
+        self._give_back("by the exit of its `with` block")
         await _settled_async(self._core)
 
     def __repr__(self) -> str:
@@ -229,7 +230,7 @@ class Lease(_Door):
 
     def _give_back(self, why: str) -> None:
         if self._finalizer.detach() and self._token is not None:
-            self._released = Closing(sites.here(), f"the lease was given back {why}")
+            self._released = Closing(sites.here(), f"the lease was released {why}")
             self._core.release(self._token)
 
     def _valid(self, what: str) -> int | None:
@@ -239,7 +240,7 @@ class Lease(_Door):
 
 
 async def _admitted(core: Core, task: Task) -> None:
-    """Put a task into the queue, waiting for room without blocking the event loop."""
+    """Put a task into the queue; wait for a free place without blocking the event loop."""
     loop = asyncio.get_running_loop()
     while True:
         room: asyncio.Future[None] = loop.create_future()
@@ -266,7 +267,7 @@ def _open_room(room: asyncio.Future[None]) -> None:
 
 
 def _settled(core: Core) -> None:
-    """Wait for the end of a closed session, unless it waits for this thread itself or for a lease."""
+    """Wait until a closed session has finished, unless it waits for this thread itself or for a lease."""
     if core.closing is not None and not core.leases and not core.is_busy_here():
         core.ended.result()
         core.join()
@@ -280,14 +281,16 @@ async def _settled_async(core: Core) -> None:
 
 def _left(site: Site | None, error: BaseException | None) -> Closing:
     why = (
-        "by the end of its `with` block" if error is None else f"by {type(error).__name__}, which left its `with` block"
+        "by the exit of its `with` block"
+        if error is None
+        else f"by {type(error).__name__}, which left its `with` block"
     )
     return Closing(site, why, "move it into the `with` block that opens the session")
 
 
 def _abandon(core: Core) -> None:
     if not core.ended.done():
-        _in_thread(lambda: core.close(Closing(None, "nobody held it any more"), cancel=False))
+        _in_thread(lambda: core.close(Closing(None, "no reference to it is left"), cancel=False))
 
 
 def _in_thread(function: Callable[..., None], *args: Any) -> None:
@@ -296,7 +299,7 @@ def _in_thread(function: Callable[..., None], *args: Any) -> None:
 
 
 def _nothing() -> None:
-    """What a session without a graph has to close."""
+    """Do nothing: a session without a graph has nothing else to close."""
 
 
 def _check_number(name: str, value: object, most: int) -> None:

@@ -1,4 +1,4 @@
-"""What is born in a session's runs: results leave with their run, the rest belongs to the session until its end."""
+"""Tensors that a session's runs create: results leave with their run, the others belong to the session until it is closed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Births:
             self._take(scope)
 
     async def wait(self, function: Callable[[], Awaitable[Any]]) -> Any:
-        """The same for a coroutine."""
+        """Do the same for a coroutine."""
         scope = Scope(self.name, None).__enter__()
         try:
             value = await function()

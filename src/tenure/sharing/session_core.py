@@ -16,9 +16,10 @@ from tenure.background import Background
 from tenure.model import Site
 from tenure.sharing import session_told
 from tenure.sharing.session_births import Births
-from tenure.sharing.session_queue import Pending, Task, Waiting
+from tenure.sharing.session_queue import Outcome, Pending, Task, Waiting
 from tenure.sharing.session_told import Closing, Report
 
+_MANY = 100  # interrupts of one call; what raises so often is not a signal's handler
 _runs: contextvars.ContextVar[tuple[Run, ...]] = contextvars.ContextVar("tenure_runs", default=())
 
 
@@ -36,7 +37,7 @@ class Run:
 
 
 class Core:
-    """What a session is behind its handles. Worker threads hold this, so that a session nobody holds can end."""
+    """The state of a session. Worker threads reference this, not the session, so that an unreferenced session can be closed."""
 
     def __init__(self, name: str, opened: Site | None, workers: int, bound: int, close: Callable[[], None]) -> None:
         self.name = name
@@ -44,7 +45,7 @@ class Core:
         self.births = Births(name)
         self.closing: Closing | None = None
         self.cancels = False
-        self.ended: Future[Report] = Future()
+        self.ended: Future[Report] = Outcome()
         self.leases: dict[int, Site | None] = {}
         self.fates: Counter[str] = Counter()
         self._close = close
@@ -52,6 +53,7 @@ class Core:
         self._most = workers
         self._lock = threading.RLock()  # a destructor may come back while it is held
         self._waiting = Waiting(bound, self._lock)
+        self._doomed: list[Task] = []  # not waiting any more, and not cancelled yet
         self._active: Counter[int] = Counter()  # runs by thread
         self._current: dict[int, Task] = {}  # what each worker does
         self._threads: list[threading.Thread] = []
@@ -78,7 +80,7 @@ class Core:
         _runs.set((*_runs.get(), run))
 
     def end(self, run: Run) -> None:
-        """That is over. A second time does what an interrupt kept the first from doing."""
+        """Close the session. A second call completes what an interrupt prevented."""
         run.over = True
         _runs.set(tuple(one for one in _runs.get() if one is not run))
         if self._process != os.getpid():
@@ -125,12 +127,12 @@ class Core:
             return True
 
     def pass_on(self) -> None:
-        """One who was called for room does not want it any more."""
+        """Pass a call for room on to the next, if the first does not need it any more."""
         with self._lock:
             self._waiting.let_in()
 
     def help_out(self, future: Pending) -> None:
-        """A worker that waits for what waits for a worker might wait for ever: it runs it itself."""
+        """Run a waiting task in this worker: it might wait for itself otherwise."""
         if not self._is_worker():
             return
         with self._lock:
@@ -143,7 +145,7 @@ class Core:
     # ---------------------------------------------------------------- leases and the end
 
     def lease(self, what: str, lease: int | None, site: Site | None) -> int:
-        """One more who may use the session past its closing."""
+        """Add a lease, which allows use of the session after its close."""
         with self._lock:
             self.check(what, lease)
             self._tokens += 1
@@ -151,36 +153,71 @@ class Core:
             return self._tokens
 
     def release(self, token: int) -> None:
-        """A lease is over; if it was the last of a closed session, so is the session."""
+        """Release a lease. If it was the last of a closed session, the session shuts down."""
         with self._lock:
             self.leases.pop(token, None)
         self._end_if_over()
 
     def close(self, closing: Closing, *, cancel: bool) -> None:
-        """Let nobody in any more who is not in, and cancel what waits if told to. The first closing counts."""
-        doomed: list[Task] = []
+        """Let nobody in any more who is not in, and cancel what waits if told to. The first closing counts.
+
+        An interrupt is raised when everything is done: without that, callers would wait forever for a cancelled run.
+        """
+        interrupts: list[BaseException] = []
+        counts = [0]
+        while len(interrupts) < _MANY:
+            try:
+                self._let_nobody_in(closing, cancel=cancel, counts=counts)
+                self._cancel_doomed(closing)
+                self._stop_counting(counts)
+                self._end_if_over()
+                break
+            except BaseException as error:  # noqa: BLE001 - a signal's handler may raise anything
+                interrupts.append(error)
+        if interrupts:
+            raise interrupts[0]
+
+    def _let_nobody_in(self, closing: Closing, *, cancel: bool, counts: list[int]) -> None:
+        """Close the queue. Like what follows it in `close`, it can be called again after an interrupt."""
         with self._lock:
             if self.closing is None:
                 self.closing = closing
             if cancel:
                 self.cancels = True
-                doomed = self._waiting.remove(lambda task: task.lease not in self.leases)
-                self.fates["cancelled"] += len(doomed)
-                self._begin()  # no end before they are all told
+                thread = threading.get_ident()
+                if not counts[0]:
+                    self._active[thread] += 1  # the session must not end before every future is cancelled
+                    counts[0] = 1
+                waiting = [task for task in self._waiting.tasks if task.lease not in self.leases]
+                self._doomed += [task for task in waiting if not any(task is one for one in self._doomed)]
+                self._waiting.remove(lambda task: task.lease not in self.leases)
             self._waiting.wake_all()
+
+    def _cancel_doomed(self, closing: Closing) -> None:
         where = f" at {closing.site.short}" if closing.site else ""
-        for task in doomed:
+        while self._doomed:
+            task = self._doomed[0]
             task.future.cancelled_for(f" when its session was closed{where}, {closing.why}")
-        if cancel:
-            self._finish("", threading.get_ident())
-        self._end_if_over()
+            with self._lock:
+                if self._doomed and self._doomed[0] is task:
+                    self.fates["cancelled"] += 1
+                    del self._doomed[0]
+
+    def _stop_counting(self, counts: list[int]) -> None:
+        with self._lock:
+            if counts[0]:
+                thread = threading.get_ident()
+                self._active[thread] -= 1
+                counts[0] = 0
+                if not self._active[thread]:
+                    del self._active[thread]
 
     def is_busy_here(self) -> bool:
-        """Whether to wait for the end in this thread would be to wait for itself."""
+        """Return whether this thread would wait for itself if it waited for the session to close."""
         return self._active[threading.get_ident()] > 0 or self._is_inside()
 
     def report(self) -> Report:
-        """The last word if the session has ended, else how it stands."""
+        """Return the final report if the session has shut down, else the current one."""
         if self.ended.done():
             return self.ended.result()
         with self._lock:
@@ -196,19 +233,19 @@ class Core:
                 thread.join()
 
     def forked(self) -> None:
-        """In a forked child, where the workers are not: close, without touching a lock that somebody held."""
+        """Close the session in a forked child, which has no workers, without touching a lock that was held at the fork."""
         self._lock = threading.RLock()
         running = [task for thread, task in self._current.items() if thread != threading.get_ident()]
-        orphans = [*self._waiting.tasks, *running]
+        orphans = [*self._waiting.tasks, *self._doomed, *running]
         self._waiting = Waiting(self._waiting.bound, self._lock)
-        why = f"this process was forked off process {self._process}, and a session's threads stay behind"
+        why = f"this process is a fork of process {self._process}, and the session's threads run only there"
         self.closing = Closing(None, why, "open a session in the child")
         self.cancels = True
         self.leases.clear()
         for task in orphans:
             error = session_told.late(self.name, self.opened, self.closing, task.future.what, None)
             task.future.orphaned(error)
-        self.ended = Future()
+        self.ended = Outcome()
         self.ended.set_result(self._report((), 0, ended=True))
 
     def _report(self, leased: tuple[Site | None, ...], going: int, *, ended: bool, **more: Any) -> Report:
@@ -228,14 +265,21 @@ class Core:
                 if closing is None or not over or self._ending or self._process != os.getpid():
                     return
                 self._ending = ends_here = True
-            find = self.births.end(closing.site)
-            self._close()
+            try:
+                find = self.births.end(closing.site)
+            finally:
+                self._close()
             self.ended.set_result(self._report((), 0, ended=True, find=find))
-        except BaseException as error:  # who closes it gets it; this may be any thread
+        except BaseException as error:
             if not ends_here:
                 raise
             with suppress(InvalidStateError):  # an interrupt came after the result
-                self.ended.set_exception(error)
+                if _is_main():  # an interrupt, or an error, of this very call: later calls get the report
+                    self.ended.set_result(self._report((), 0, ended=True))
+                else:  # whoever closes the session gets it
+                    self.ended.set_exception(error)
+            if _is_main():
+                raise
         finally:
             if ends_here:
                 with self._lock:
@@ -337,6 +381,10 @@ class Core:
             run.over = True
             _runs.reset(token)
         return "done"
+
+
+def _is_main() -> bool:
+    return threading.get_ident() == threading.main_thread().ident
 
 
 def _start(thread: threading.Thread) -> None:

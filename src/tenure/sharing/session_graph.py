@@ -29,7 +29,7 @@ class Graph:
         self.close = self._session.close
 
     def call(self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[], Any]:
-        """A run to come: a function, called with the graph and the session as the default ones, or fetches."""
+        """Return a run as a function: one that is called with the graph and session as defaults, or fetches."""
         if callable(what) and frameworks.owner(what) is None:
             return functools.partial(self._session.within, functools.partial(what, *args, **kwargs))
         if len(args) > 1 or kwargs.keys() - {"feed_dict"} or (args and kwargs):
@@ -64,7 +64,7 @@ class Graph:
 
 
 def refusal(what: Any) -> Unsupported:
-    """The error for what a session without a graph cannot run."""
+    """Return the error for a value that a session without a graph cannot run."""
     module = _tensorflow()
     if module is not None and module.is_eager(what):
         return session_told.refused(_eager(what, fed=False))
@@ -83,26 +83,28 @@ def _eager(thing: Any, *, fed: bool) -> Finding:
     label = f"this {info.info(thing).label}" if info is not None else "this value"
     if fed:
         return tn202.FAULT.finding(
-            f"{label} is eager, and was to be fed to a graph, which takes values",
+            f"{label} is eager and cannot be fed to a graph, which accepts values",
             _places(None),
-            reason="An eager tensor is no part of the session's graph; what is fed are numbers, lists and NumPy arrays.",
-            fix=Fix("feed its value: x.numpy()"),
+            reason="An eager tensor is not part of the session's graph. A feed accepts numbers, lists and NumPy arrays.",
+            fix=Fix("feed its value: `x.numpy()`"),
         )
     return tn202.FAULT.finding(
-        f"{label} is eager: it has its value already, and no session's graph contains it",
+        f"{label} is eager: it already has a value and is not in the session's graph",
         _places(None),
-        reason="TensorFlow 2 runs operations at once. A session runs what was built in its graph. The tensor is not out of "
-        "scope and was not freed: it never was in that graph.",
-        fix=Fix("read its value, x.numpy(); or build it inside `with graph.as_default():` and run it in this session"),
+        reason="TensorFlow 2 runs operations immediately. A session runs only operations of its graph. The tensor is neither out "
+        "of scope nor freed: it was never in that graph.",
+        fix=Fix(
+            "read its value, `x.numpy()`; or create it inside `with graph.as_default():` and run it in this session"
+        ),
     )
 
 
 def _foreign(thing: Any, born: Site | None) -> Finding:
     return tn103.FAULT.finding(
-        f"`{getattr(thing, 'name', thing)}` belongs to another graph than this session's",
+        f"`{getattr(thing, 'name', thing)}` does not belong to this session's graph",
         _places(born),
-        reason="A tensor can only be run by sessions of the graph that it was built in.",
-        fix=Fix("open the session on its graph, tenure.Session(graph=x.graph), or build it in this session's graph"),
+        reason="Only sessions of the graph in which a tensor was created can run it.",
+        fix=Fix("open the session on its graph, `tenure.Session(graph=x.graph)`, or create it in this session's graph"),
     )
 
 

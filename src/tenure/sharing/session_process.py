@@ -41,12 +41,12 @@ def _exiting() -> None:
             continue
         before = core.fates["cancelled"]
         core.leases.clear()
-        core.close(Closing(None, "the interpreter was ending"), cancel=True)
+        core.close(Closing(None, "the interpreter was exiting"), cancel=True)
         with contextlib.suppress(Exception):  # the end of the process is no place to complain
             core.ended.result(_GRACE)
         cancelled = core.fates["cancelled"] - before
         told = [f"{cancelled} runs that waited were cancelled"] if cancelled else []
-        told += ["a run was still going on"] if not core.ended.done() else []
+        told += ["a run was not finished"] if not core.ended.done() else []
         if told:
             where = f" (opened at {core.opened.short})" if core.opened else ""
-            console.say(f"session {core.name!r}{where} was open when Python ended: {', and '.join(told)}")
+            console.say(f"session {core.name!r}{where} was open when Python exited: {', and '.join(told)}")

@@ -1,18 +1,47 @@
-"""What waits to be run in a session: futures that say what became of them, and a bounded queue with back-pressure."""
+"""The waiting runs of a session: futures with their outcome, and a bounded queue with back-pressure."""
 
 from __future__ import annotations
 
 import contextvars
+import operator
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from concurrent.futures._base import CANCELLED
 from dataclasses import dataclass
 from typing import Any
 
 
-class Pending(Future[Any]):
-    """A run to come. A future like any of `concurrent.futures`; `fate` says in words what became of it."""
+class Condition(threading.Condition):
+    """A condition that keeps its lock right when an interrupt comes: Python's may leave it locked for good, or unlocked.
+
+    Its `with` calls the lock's own methods, which are not interrupted between locking and the block.
+    """
+
+    __enter__ = property(operator.attrgetter("_lock.__enter__"))
+    __exit__ = property(operator.attrgetter("_lock.__exit__"))
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for a notification."""
+        try:
+            return super().wait(timeout)
+        except BaseException:
+            if not self._is_owned():  # type: ignore[attr-defined]
+                self.acquire()
+            raise
+
+
+class Outcome(Future[Any]):
+    """A future that an interrupt does not break."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._condition = Condition()
+
+
+class Pending(Outcome):
+    """A waiting run: a future of `concurrent.futures`. `fate` is its outcome as text."""
 
     def __init__(self, what: str, session: str, help_out: Callable[[Pending], None]) -> None:
         super().__init__()
@@ -32,7 +61,7 @@ class Pending(Future[Any]):
         return f"failed with {type(error).__name__}" if error is not None else "done"
 
     def result(self, timeout: float | None = None) -> Any:
-        """What the run returned, or raises what it raised. In a run of the same session that waits, it is run here."""
+        """Return the result of the run, or raise its exception. If a run of the same session waits for it, run it here."""
         try:
             if not self.done():
                 self._help_out(self)
@@ -45,7 +74,7 @@ class Pending(Future[Any]):
             del self  # an error's traceback would lead back to the error
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the run raised, or None."""
+        """Return the exception of the run, or None."""
         try:
             if not self.done():
                 self._help_out(self)
@@ -58,15 +87,17 @@ class Pending(Future[Any]):
             del self
 
     def cancelled_for(self, reason: str) -> None:
-        """Cancel it for good, and let everybody know who waits for it."""
+        """Cancel it for good, and let everybody know who waits for it. A second time does what an interrupt prevented."""
         if not self.cancelled():
             self.reason = reason
         if self.cancel():
-            self.set_running_or_notify_cancel()
+            with self._condition:  # another thread may close the session, too
+                if self._state == CANCELLED:
+                    self.set_running_or_notify_cancel()
 
     def orphaned(self, error: BaseException) -> None:
-        """In a forked child, where the thread that was to run it is not: fail it. A lock held at the fork stays so."""
-        self._condition = threading.Condition()
+        """Fail the run in a forked child, which has no thread to run it. A lock that was held at the fork stays locked."""
+        self._condition = Condition()
         if not self.done():
             self.set_exception(error)
 
@@ -89,8 +120,8 @@ class Waiting:
 
     def __init__(self, bound: int, lock: Any) -> None:
         self.bound = bound
-        self.room = threading.Condition(lock)  # submitters wait for it
-        self.work = threading.Condition(lock)  # workers wait for it
+        self.room = Condition(lock)  # submitters wait for it
+        self.work = Condition(lock)  # workers wait for it
         self.tasks: deque[Task] = deque()
         self._callers: deque[Callable[[], bool]] = deque()  # how tasks of event loops wait for room
 
@@ -99,22 +130,22 @@ class Waiting:
 
     @property
     def full(self) -> bool:
-        """Whether a submitter has to wait."""
+        """Return whether a submitter has to wait."""
         return len(self.tasks) >= self.bound
 
     def put(self, task: Task) -> None:
-        """One more."""
+        """Add a task."""
         self.tasks.append(task)
         self.work.notify()
 
     def take(self) -> Task:
-        """The oldest one."""
+        """Remove and return the oldest task."""
         task = self.tasks.popleft()
         self.let_in()
         return task
 
     def remove(self, wanted: Callable[[Task], bool]) -> list[Task]:
-        """Those that are wanted, out of their turn."""
+        """Remove and return the runs that match, out of order."""
         found = [task for task in self.tasks if wanted(task)]
         self.tasks = deque(task for task in self.tasks if not wanted(task))
         for _ in found:

@@ -1,4 +1,4 @@
-"""What a session says: of its end, of what was born in it, and to those who come too late."""
+"""The report of a session, and its error texts."""
 
 from __future__ import annotations
 
@@ -16,19 +16,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Closing:
-    """Where and why a session was closed, and what whoever comes too late should have done."""
+    """The place and reason of a session's close, and how to fix a later use."""
 
     site: Site | None
     why: str
-    fix: str = "do it before the closing"
+    fix: str = "do it before the session is closed"
 
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a session: how its runs ended, which tensors left it as results, and what remains of the others.
+    """The report of a session: its runs, how many tensors they returned, and what remains of the others.
 
-    `ended` is False while a lease, or a run that the closing was asked from, still keeps it. Tensors that died inside
+    `ended` is False while a lease, or the run that closed the session, still uses it. Tensors that were freed during
     their run are not counted.
+
+    Attributes:
+        name: The name of the session.
+        opened: The `Site` where it was opened.
+        closed: The `Site` where it was closed.
+        why: What closed it, as text.
+        done: The number of runs that returned.
+        failed: The number of runs that raised.
+        cancelled: The number of runs that were cancelled.
+        escaped: The number of tensors that runs returned.
+        leased: The `Site` of each lease that is still open.
+        going: The number of runs that have not finished.
+        ended: Whether the session has finished.
+        find: The function that `remains` calls once. Not part of the comparison.
     """
 
     name: str
@@ -47,14 +61,14 @@ class Report:
 
     @property
     def remains(self) -> Remains:
-        """What became of the tensors that were born in it and were nobody's result, as of when this is first read."""
+        """The tensors that runs created and did not return. The first read searches for what retains them."""
         if not self._found:
             self._found.append(self.find())
         return self._found[0]
 
     @property
     def born(self) -> int:
-        """The tensors that outlived the run they were born in: results, and what the session ended."""
+        """The number of tensors that outlived their run: results, and those that the session released."""
         return self.escaped + sum(len(remnant.tensors) for remnant in self.remains)
 
     def __str__(self) -> str:
@@ -63,12 +77,12 @@ class Report:
         if not self.ended:
             kept = [f"{self.going} run{'s' if self.going > 1 else ''}"] if self.going else []
             kept += [f"a lease taken at {site.short if site else 'an unknown place'}" for site in self.leased]
-            return f"session {self.name!r} was closed{where}, and ends after {', '.join(kept) or 'what it does'}"
-        lines = [f"session {self.name!r} ended, {self.why}{where}", f"  runs: {runs}"]
-        lines.append(f"  tensors that left it as results: {self.escaped}")
+            return f"session {self.name!r} was closed{where}, and finishes after {', '.join(kept) or 'its last run'}"
+        lines = [f"session {self.name!r} was closed {self.why}{where}", f"  runs: {runs}"]
+        lines.append(f"  tensors returned: {self.escaped}")
         if len(self.remains):
             first, *rest = str(self.remains).splitlines()
-            lines.append(f"  of what was nobody's result: {first}")
+            lines.append(f"  other tensors: {first}")
             counted = Counter(rest)  # a loop leaves many that are alike
             lines += [f"  {line}" + (f" ({count} times)" if count > 1 else "") for line, count in counted.items()]
         return "\n".join(lines)
@@ -77,27 +91,29 @@ class Report:
 def late(
     name: str, opened: Site | None, closing: Closing, what: str, used: Site | None, leased: tuple[Site | None, ...] = ()
 ) -> SessionClosed:
-    """The error for what comes after the end."""
-    lines = [f"session {name!r} is closed, and {what} came too late"]
+    """Return the error for a use of a closed session."""
+    lines = [f"cannot run {what}: session {name!r} is already closed"]
     lines.append(f"  opened: {_place(opened)}")
     if closing.site is None or closing.site == opened:
         lines.append(f"  closed: {closing.why}" + (f" ({opened.short})" if closing.site and opened else ""))
     else:
         lines.append(f"  closed: {_place(closing.site, f', {closing.why}')}")
-    lines += [f"  leased: {_place(site, ', still open, for its holder alone')}" for site in leased]
+    lines += [f"  leased: {_place(site, ', still open')}" for site in leased]
     if used:
-        lines.append(f"  late:   {_place(used)}")
-    lines.append(f"  fix:    {closing.fix}; or, for a helper, thread or task that goes on past its end,")
-    lines.append("          take `lease = session.lease()` in time and use that: the session ends with its last lease")
+        lines.append(f"  used:   {_place(used)}")
+    lines.append(f"  fix:    {closing.fix}; or, for a helper, thread or task that runs longer,")
+    lines.append(
+        "          call `lease = session.lease()` before that, and use the lease: the session closes when its last lease is released"
+    )
     error = SessionClosed("\n".join(lines))
     error.opened, error.closed, error.used = opened, closing.site, used
     return error
 
 
 def refused(finding: Finding) -> Unsupported:
-    """The error for what a session cannot run: its text is the finding, which `explain` gives again."""
+    """Return the error for what a session cannot run: its text is the finding, which `explain` returns again."""
     lines = [f"[{finding.code}] {finding.message}"]
-    words = {"birth": "made:", "use": "used:", "end": "ended:"}
+    words = {"birth": "created:", "use": "used:", "end": "ended:"}
     lines += [
         f"  {words.get(place.role, 'here:'):<6} {_place(Site(place.file, place.line, place.function))}"
         for place in finding.places
@@ -111,11 +127,11 @@ def refused(finding: Finding) -> Unsupported:
 
 
 def named(what: Any) -> str:
-    """What was to be run, in a word or two."""
+    """Return a short name for what was to be run."""
     name = getattr(what, "__qualname__", None) or getattr(getattr(what, "func", None), "__qualname__", None)
     if isinstance(name, str):
         return f"{name.replace('<locals>.', '')}()"
-    return f"{type(what).__name__}()" if callable(what) else f"the run of {what!r:.60}"
+    return f"{type(what).__name__}()" if callable(what) else f"{what!r:.60}"
 
 
 def _place(site: Site | None, more: str = "") -> str:

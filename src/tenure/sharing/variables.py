@@ -1,4 +1,4 @@
-"""Shared variables: two functions that ask for one name hold one object, the framework's own variable."""
+"""`variable`: shared variables. All callers that use one name get one object, the framework's own variable."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ def variable(
     dtype: Any = None,
     trainable: bool = True,
 ) -> Any:
-    """The variable of a name: created, or found, as the scopes around say (see `variable_scope`).
+    """Return the variable of a name; the surrounding `variable_scope` decides whether it is created or reused.
 
-    It is the framework's own: a `torch.nn.Parameter` (not trainable: a tensor without gradient), a `tf.Variable`, a
-    `jax.Array`. In one process all who ask for a name hold one object, whichever thread or task they are in, and its
-    first value is made once. In a store of files or on a cluster, another process gets an equal value. A JAX array
-    cannot change: put the new one into the store under the same name, and who asks gets that.
+    It is a `torch.nn.Parameter` (a tensor without gradient if not trainable), a `tf.Variable` or a `jax.Array`. In one
+    process, all callers get the same object, in any thread or task, and its first value is computed once. Another process
+    gets an equal value from a store in files or on a cluster. A JAX array cannot change: put the new array into the store
+    under the same name.
 
     Example:
         with tenure.variable_scope("encoder", reuse="auto"):
             w = tenure.variable("w", (4, 4), torch.nn.init.xavier_uniform_)
 
     Arguments:
-        name: below the prefix of the scopes around.
-        shape: of a new one; of one that exists, checked.
-        init: its first value: "zeros", "ones", "normal" (standard), "glorot" (uniform), a number, a tensor or lists
-            (copied), or a function: one of `torch.nn.init`, of `jax.nn.initializers`, of TensorFlow or Keras, or any that
-            takes the shape, or nothing. By default "glorot", and "zeros" for integers, as in TensorFlow. JAX draws by a key
-            that is made of the name.
-        framework: "torch", "tensorflow" or "jax". By default that of the variable that exists, of `init`, of a
+        name: The name below the prefix of the surrounding scopes.
+        shape: The shape of a new variable. For an existing variable it is checked.
+        init: The first value: "zeros", "ones", "normal" (standard), "glorot" (uniform), a number, a tensor or lists
+            (copied), or a function. The function is one of `torch.nn.init`, `jax.nn.initializers`, TensorFlow or Keras, or
+            any that takes the shape or nothing. Default: "glorot", and "zeros" for integers, as in TensorFlow. JAX uses
+            a key that is derived from the name.
+        framework: "torch", "tensorflow" or "jax". Default: the framework of the existing variable, of `init`, of the
             TensorFlow graph that is being built, or the only one that is imported.
-        dtype: of a new one; of one that exists, checked.
-        trainable: whether gradients are wanted.
+        dtype: The dtype of a new variable. For an existing variable it is checked.
+        trainable: Whether the variable needs gradients.
 
     Raises:
-        NameTaken: it was to be created, and exists; or it exists with another shape, dtype or framework.
-        NameMissing: it was to be reused, and there is none.
-        StoreError: the name is no name, or the store cannot do it.
-        Unsupported: the framework, shape, dtype or init makes no sense.
+        NameTaken: It would be created but exists, or it exists with another shape, dtype or framework.
+        NameMissing: It would be reused but does not exist.
+        StoreError: The name is not valid, or the store cannot do it.
+        Unsupported: The framework, shape, dtype or init is not supported.
     """
     return made.uncompiled(_variable)(name, shape, init, framework, dtype, trainable)
 
@@ -97,7 +97,7 @@ def _shelf(scope: State, framework: str | None) -> Shelf:
         return InStore(_default() if scope.store is None else scope.store)
     if scope.store is not None:
         raise Unsupported(
-            f"a variable of a TensorFlow graph has its values in sessions, and cannot lie in {scope.store.url}; leave "
+            f"a variable of a TensorFlow graph has its values in sessions, and cannot be stored in {scope.store.url}; leave "
             "store= out, and put values into it: store[name] = tf.constant(session.run(v))"
         )
     return InGraph(graph)
@@ -111,17 +111,23 @@ def _default() -> Store:
 def _maker(
     shelf: Shelf, name: str, there: str | None, framework: str | None, given: tuple[Any, ...], here: Mark
 ) -> Maker:
-    """Of the framework that was asked for, or that the name has, or that what was given shows, or that is imported."""
+    """Return the maker for the requested framework, or that of the name, of the given value, or of the imported framework."""
     if framework is None:
         framework = there or next(filter(None, map(_shown, given)), None) or _only(name)
     if there not in (None, framework) and framework in made.NAMES:
-        fix = f"ask for it as {there}'s, or read its value with store.get(name, like={framework!r})"
-        raise _other(name, f"it is {there}'s, and {framework}'s is wanted", shelf.first(name), sites.at(*here), fix)
+        fix = f"pass framework={there!r}, or read its value with store.get(name, like={framework!r})"
+        raise _other(
+            name,
+            f"it is a variable of {there}, but one of {framework} was requested",
+            shelf.first(name),
+            sites.at(*here),
+            fix,
+        )
     return made.maker(framework)
 
 
 def _shown(given: Any) -> str | None:
-    """The framework that a tensor, a function or a dtype is of."""
+    """Return the framework of a tensor, a function or a dtype."""
     owner = frameworks.owner(given)
     homes = (owner.name if owner else "", getattr(given, "__module__", None), type(given).__module__)
     roots = (str(home).partition(".")[0].replace("keras", "tensorflow") for home in homes)
@@ -134,7 +140,7 @@ def _only(name: str) -> str:
         return imported[0]
     why = f"{' and '.join(imported)} are imported" if imported else "none is imported"
     choices = " or ".join(f'framework="{one}"' for one in imported or made.NAMES)
-    raise Unsupported(f"which framework's variable is {name!r} to be? {why}: say {choices}")
+    raise Unsupported(f"cannot choose a framework for variable {name!r}: {why}; pass {choices}")
 
 
 def _new(shelf: Shelf, maker: Maker, wanted: Wanted) -> Any:
@@ -159,8 +165,8 @@ def _check_outside(shelf: Shelf, new: Any, name: str) -> None:
     state = owner.info(new).state if owner is not None else "live"
     if state != "live" and not isinstance(shelf, InGraph):
         raise Unsupported(
-            f"the init of {name!r} gives a {state} value of the function that is being traced, which ends with the trace; "
-            "give numbers, a concrete tensor, or a function that makes one"
+            f"the init of {name!r} returns a {state} value of the function that is being traced, which is valid only during the trace; "
+            "pass numbers, a concrete tensor, or a function that creates one"
         )
 
 
@@ -174,21 +180,21 @@ def _check_same(found: Found, wanted: Wanted, here: Mark) -> None:
         return
     there = f"{info.dtype}{list(info.shape)}"
     asked = f"{dtype or info.dtype}{list(info.shape if shape is None else shape)}"
-    fix = "ask for it without shape and dtype, or give the other one another name or scope"
-    raise _other(wanted.name, f"it is {there}, and {asked} is wanted", found.first, sites.at(*here), fix)
+    fix = "request it without shape and dtype, or use another name or scope for the other one"
+    raise _other(wanted.name, f"it is {there}, but {asked} was requested", found.first, sites.at(*here), fix)
 
 
 def _taken(shelf: Shelf, name: str, found: Found, again: Site | None) -> NameTaken:
     first = found.first
-    lines = [f"variable {name!r} exists already in {shelf.title}, and was to be created again"]
+    lines = [f"variable {name!r} already exists in {shelf.title}, so it cannot be created again"]
     lines += _places(first=first, again=again)
     if first is not None and first == again and (caller := _caller(again)) is not None:
         lines += _places(by=caller)
     scope, _, last = name.rpartition("/")
+    lines.append(f"  fix:   to share it: with tenure.variable_scope({scope!r}, reuse=True): tenure.variable({last!r});")
     lines.append(
-        f"  fix:   to share it, say so: with tenure.variable_scope({scope!r}, reuse=True): tenure.variable({last!r});"
+        '         reuse="auto" creates it if it does not exist. For another variable, use another name or scope'
     )
-    lines.append('         reuse="auto" makes it if there is none. For another one, take another name or scope')
     error = NameTaken("\n".join(lines))
     error.first, error.again = first, again
     return error
@@ -196,14 +202,14 @@ def _taken(shelf: Shelf, name: str, found: Found, again: Site | None) -> NameTak
 
 def _other(name: str, how: str, first: Site | None, again: Site | None, fix: str) -> NameTaken:
     error = NameTaken(
-        "\n".join([f"variable {name!r} exists: {how}", *_places(first=first, again=again), f"  fix:   {fix}"])
+        "\n".join([f"variable {name!r} already exists: {how}", *_places(first=first, again=again), f"  fix:   {fix}"])
     )
     error.first, error.again = first, again
     return error
 
 
 def _missing(shelf: Shelf, name: str, asked: Site | None) -> NameMissing:
-    lines = [f"variable {name!r} was to be reused, but {shelf.title} has none of that name"]
+    lines = [f"variable {name!r} does not exist in {shelf.title}, so it cannot be reused"]
     names = shelf.names()
     near = difflib.get_close_matches(name, names, 3, 0.6)
     near = near or [one for one in names if one.rpartition("/")[2] == name.rpartition("/")[2]][:3]
@@ -215,14 +221,14 @@ def _missing(shelf: Shelf, name: str, asked: Site | None) -> NameMissing:
     if grave:
         lines.append(f"  gone:  deleted at {grave}")
     for one in near:
-        lines.append(f"  near:  {one!r}" + (f", made at {first}" if (first := shelf.first(one)) else ""))
-    lines.append('  fix:   create it first, without reuse; or say reuse="auto", which makes it if there is none')
+        lines.append(f"  near:  {one!r}" + (f", created at {first}" if (first := shelf.first(one)) else ""))
+    lines.append('  fix:   create it first, without reuse; or use reuse="auto", which creates it if it does not exist')
     error.args = ("\n".join(lines),)
     return error
 
 
 def _caller(site: Site) -> Site | None:
-    """The next of the user's frames around that one: where one line makes both, this is what differs."""
+    """Return the next of the user's frames: if one line creates both variables, the frames differ there."""
     frame: FrameType | None = sys._getframe(1)
     seen = False
     while frame is not None:

@@ -1,4 +1,4 @@
-"""Which variables were made here: where each was made first, and one maker at a time for each name."""
+"""The variables created in this process: where each was created first, and one creator at a time for each name."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Book:
         self.records: dict[str, Record] = {}
 
     def note(self, name: str, variable: Any, first: Site | None, version: int = 0) -> None:
-        """The variable of that name is this one from now on, which keeps the book while it lives."""
+        """Register the variable of that name. It keeps the registry alive."""
         self.records[name] = Record(weakref.ref(variable), first, version)
         weakref.finalize(variable, id, self).atexit = False
 
     def forget(self, name: str) -> None:
-        """There is none any more."""
+        """Remove the variable from the registry."""
         self.records.pop(name, None)
 
     def find(self, name: str) -> Any:
-        """The variable, if it is still alive."""
+        """Return the variable, if it is still alive."""
         record = self.records.get(name)
         return record.ref() if record is not None else None
 
@@ -101,20 +101,20 @@ def _owner(key: tuple[int, str]) -> int | None:
 
 
 def _refuse_circle(key: tuple[int, str], me: int) -> None:
-    """Raise if whoever is busy with this name waits, in the end, for this very thread."""
+    """Raise if the thread that creates this name waits, directly or indirectly, for this thread."""
     owner = _owner(key)
     while owner is not None and owner != me:
         awaited = _waits.get(owner)
         owner = _owner(awaited) if awaited is not None else None
     if owner == me:
         raise StoreError(
-            f"variable {key[1]!r} is asked for while it is being made: its init asks for it, by itself or by way of the init "
-            "of another; give one of them a first value that does not need the other"
+            f"variable {key[1]!r} is requested while it is being created: its init requests it, directly or through another "
+            "variable's init; give one of them a first value that does not need the other"
         )
 
 
 def _forked() -> None:
-    """In a child, no other thread is busy, and nobody will let go of the lock."""
+    """Reset the lock in a forked child, where no other thread could release it."""
     global _changed, _lock, opening
     _lock = threading.RLock()
     _changed = threading.Condition(_lock)

@@ -1,4 +1,4 @@
-"""Scopes of variables: a prefix for their names, whether they are created or reused, and the store they lie in."""
+"""`variable_scope`: a prefix for names of variables, whether they are created or reused, and the store they are in."""
 
 from __future__ import annotations
 
@@ -37,12 +37,11 @@ _ROOT = State("", None, None)
 
 
 class variable_scope:  # noqa: N801 - used like a function, as TensorFlow's is
-    """A prefix for the names of variables, and the rule for names that are taken.
+    """A prefix for names of variables, and the rule for names that exist already.
 
-    Scopes nest: `encoder` inside `model` makes names `model/encoder/…`. `reuse` goes by TensorFlow's rules: None
-    creates, and is an error if the name is taken; True finds, and is an error if there is none; "auto" does either.
-    What is inside a scope with reuse inherits it, and cannot leave it by None or False. A scope follows the code: asyncio
-    tasks each have their own, a thread starts outside of all (but in the scope of `session.submit`).
+    Scopes nest: `encoder` inside `model` gives the names `model/encoder/…`. `reuse` follows TensorFlow's rules. A scope
+    inside a scope with reuse inherits it, and cannot switch it off with None or False. Each asyncio task has its own
+    scopes. A new thread starts outside all scopes, except a worker of `session.submit`.
 
     Example:
         with tenure.variable_scope("encoder"):
@@ -51,10 +50,14 @@ class variable_scope:  # noqa: N801 - used like a function, as TensorFlow's is
             assert tenure.variable("w") is w
 
     Arguments:
-        name: one or several words, joined by slashes; "" for no prefix; or a scope, to go on where that one was.
-        reuse: None, True or "auto".
-        store: where the variables lie: a `Store`, or its URL. By default that of the scope around, and outside of all
+        name: One or more parts joined by slashes; "" for no prefix; or a scope, to continue it.
+        reuse: None creates, and fails if the name exists. True finds, and fails if it does not exist. "auto" does either.
+        store: The `Store` of the variables, or its URL. Default: that of the surrounding scope, else
             `Store("memory:variables")`.
+
+    Raises:
+        StoreError: The name is not valid.
+        Unsupported: `reuse` has another value.
     """
 
     def __init__(self, name: str | variable_scope, reuse: Reuse = None, *, store: Store | str | None = None) -> None:
@@ -106,7 +109,7 @@ class variable_scope:  # noqa: N801 - used like a function, as TensorFlow's is
 
 
 def current() -> State:
-    """The scope that the running code is in; at the outside one without prefix that creates."""
+    """Return the scope of the running code; outside, one without prefix that creates variables."""
     return _still_open(_current.get()) or _ROOT
 
 
@@ -117,7 +120,7 @@ def _still_open(state: State | None) -> State | None:
 
 
 def shape(value: Any) -> tuple[int, ...] | None:
-    """A shape as people give it: a number, a tuple, a list, `torch.Size`, `tf.TensorShape`."""
+    """Return a shape that was passed as a number, a tuple, a list, `torch.Size` or `tf.TensorShape`."""
     if value is None:
         return None
     try:

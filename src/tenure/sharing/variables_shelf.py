@@ -1,4 +1,4 @@
-"""Where variables lie: in a store, which has their values, or in a TensorFlow graph, whose sessions have them."""
+"""The storage of variables: a store, or a TensorFlow graph, whose sessions have the values."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class Shelf(Protocol):
     title: str
 
     def framework(self, name: str) -> str | None:
-        """The framework of the variable of this name, if there is one."""
+        """Return the framework of the variable of this name, if there is one."""
 
     def find(self, name: str, maker: Maker, *, trainable: bool) -> Found | None:
-        """The variable of this name."""
+        """Return the variable of this name."""
 
     def add(self, name: str, variable: Any, first: Site | None) -> bool:
         """Put a new one there; False if another process was quicker."""
 
     def names(self) -> list[str]:
-        """All names there."""
+        """Return all names."""
 
     def first(self, name: str) -> Site | None:
-        """Where the variable of this name was first made."""
+        """Return where the variable of this name was first created."""
 
     def grave(self, name: str) -> str:
-        """Who deleted it, in words."""
+        """Return who deleted it, as text."""
 
 
 class InStore:
@@ -67,7 +67,7 @@ class InStore:
         return entry.framework if entry is not None else None
 
     def find(self, name: str, maker: Maker, *, trainable: bool) -> Found | None:
-        """The object that was given out, as long as it is what the store means by the name."""
+        """Return the variable of this name."""
         whole = self._whole(name)
         entry = self._backend.entry(whole)
         if entry is None:
@@ -99,7 +99,7 @@ class InStore:
         return Found(variable, first)
 
     def add(self, name: str, variable: Any, first: Site | None) -> bool:
-        """Only if there is none."""
+        """Add a variable if there is none."""
         whole = self._whole(name)
         try:
             version = self._store.put(name, variable, expect=0)
@@ -111,11 +111,11 @@ class InStore:
         return True
 
     def names(self) -> list[str]:
-        """Those below the store's prefix."""
+        """Return the names below the store's prefix."""
         return list(self._store)
 
     def first(self, name: str) -> Site | None:
-        """From the book, or from the store."""
+        """Return the place from the registry, or from the store."""
         whole = self._whole(name)
         record, entry = self.book.records.get(whole), self._backend.entry(whole)
         return record.first if record is not None else entry.put.site if entry is not None else None
@@ -157,16 +157,16 @@ class InGraph:
         return Found(known, self.book.records[name].first) if known is not None else None
 
     def add(self, name: str, variable: Any, first: Site | None) -> bool:
-        """The graph is this process's alone."""
+        """Add a variable if there is none."""
         self.book.note(name, variable, first)
         return True
 
     def names(self) -> list[str]:
-        """In the order in which they were made."""
+        """Return the names in the order of creation."""
         return list(self.book.records)
 
     def first(self, name: str) -> Site | None:
-        """From the book."""
+        """Return the place from the registry."""
         record = self.book.records.get(name)
         return record.first if record is not None else None
 
@@ -186,7 +186,7 @@ _urls: weakref.WeakValueDictionary[str, Book] = weakref.WeakValueDictionary()
 
 
 def _book(backend: Any, url: str) -> Book:
-    """The book of a store: one for all who opened it by the same name, as long as it has a variable."""
+    """Return the registry of a store: one for all that opened it by the same name, while it has a variable."""
     with variables_book.opening:
         book = _backends.get(backend)
         if book is None:

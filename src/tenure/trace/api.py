@@ -1,8 +1,7 @@
-"""Recording from within a program: `trace`, `step`, `mark`."""
+"""`trace`, `step` and `mark`: recording from within a program."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from pathlib import Path
@@ -10,11 +9,14 @@ from types import TracebackType
 from typing import Self
 
 from tenure.errors import TraceError
-from tenure.trace import autostart, recorder
+from tenure.trace import autostart, folders, recorder
 
 
 def trace(path: str | os.PathLike[str] | None = None, *, steps: int | None = None, replace: bool = False) -> Tracing:
-    """Record what happens to tensors, in this process and those that it starts, while the block runs.
+    """Record the tensors of this process, and of processes that it starts, while the block runs.
+
+    In a program that `tenure run` or `TENURE_TRACE` records as a whole, the block is part of that trace: marks show where
+    it begins and ends, and `path` is the folder of that trace.
 
     Example:
         with tenure.trace("my-trace") as t:
@@ -22,21 +24,21 @@ def trace(path: str | os.PathLike[str] | None = None, *, steps: int | None = Non
         print(tenure.load(t.path).buffers())
 
     Arguments:
-        path: the folder of the trace, which must be new or empty. Default: `tenure-<script>`, and a number
-            if there is one already.
-        steps: record so many steps only; the block goes on.
-        replace: if the folder contains an older trace, remove that first. Other files are never removed.
+        path: The folder of the trace, which must be new or empty. Default: `tenure-SCRIPT`, or `tenure-SCRIPT-2` and so
+            on if that exists.
+        steps: Record only the first N steps; the block continues.
+        replace: Remove an older trace in the folder first. Other files are never removed.
 
-    In a program that is recorded as a whole, by `tenure run` or `TENURE_TRACE`, the block is part of that trace: its
-    beginning and its end are marked, and `t.path` says where.
+    Raises:
+        TraceError: The trace cannot be written there, or this process is already being traced.
     """
     if steps is not None and steps < 1:
-        raise TraceError(f"a trace of {steps} steps holds nothing; name a number from 1 on")
+        raise TraceError(f"cannot record {steps} steps; use 1 or more")
     return Tracing(None if path is None else Path(path), steps, replace)
 
 
 class Tracing:
-    """A recording; `path` is the folder of its trace."""
+    """A recording in progress; `tenure.trace` returns one."""
 
     def __init__(self, path: Path | None, steps: int | None, replace: bool) -> None:
         self._named = path
@@ -48,9 +50,9 @@ class Tracing:
 
     @property
     def path(self) -> Path:
-        """The folder of the trace, from the beginning of the block on."""
+        """The folder of the trace. It is known inside the `with` block and after it."""
         if self._recorder is None:
-            raise TraceError("the trace has not begun: its folder is known inside of the with block")
+            raise TraceError("the trace has not begun: its folder is known only inside the `with` block")
         return self._recorder.folder
 
     def __enter__(self) -> Self:
@@ -63,8 +65,12 @@ class Tracing:
             active.mark(f"{self._name} begins")
             return self
         if active is not None:
-            raise TraceError(f"this process is being traced already, into {active.folder}; end that trace first")
-        folder = unused(Path(sys.argv[0]).stem) if self._named is None else self._named.absolute()
+            raise TraceError(f"this process is being traced already, into {active.folder}; stop that recording first")
+        folder = (
+            default_folder(Path(sys.argv[0]).stem, replace=self._replace)
+            if self._named is None
+            else self._named.absolute()
+        )
         made = Limited(folder, steps=self._steps)
         told = {autostart.TRACE: str(folder), **autostart.run(steps=self._steps)}
         self._before = {name: os.environ.get(name) for name in told}
@@ -106,9 +112,17 @@ class Tracing:
 
 
 def step(n: int | None = None) -> None:
-    """Say that a step is done, and that number `n` follows (default: the next one). Nothing happens if nothing records.
+    """Mark the end of a training step in the trace. Without a recording, this does nothing.
 
-    Where a program says this once, its word counts, and what tenure would find of its training loop does not.
+    A program that calls this numbers its own steps; tenure then does not detect them.
+
+    Example:
+        for batch in loader:
+            train(batch)
+            tenure.step()
+
+    Arguments:
+        n: The number of the step that begins now. Default: the next number.
     """
     autostart.wake()
     active = recorder.active()
@@ -117,22 +131,28 @@ def step(n: int | None = None) -> None:
 
 
 def mark(name: str) -> None:
-    """Note this moment in the trace, by a name. Nothing happens if nothing records."""
+    """Mark this point in time in the trace, with a name. Without a recording, this does nothing.
+
+    Example:
+        tenure.mark("evaluation begins")
+    """
     autostart.wake()
     active = recorder.active()
     if active is not None:
         active.mark(name)
 
 
-def unused(stem: str) -> Path:
-    """A new folder here, called after the script."""
-    for number in itertools.count(1):
-        folder = Path(f"tenure-{stem or 'trace'}" + (f"-{number}" if number > 1 else "")).absolute()
+def default_folder(stem: str, *, replace: bool) -> Path:
+    """Return the folder that is named after the script: a new one with a number if it exists, unless it is replaced."""
+    first = Path(f"tenure-{stem or 'trace'}").absolute()
+    if replace:
+        return first
+    for folder in folders.candidates(first):
         try:
             folder.mkdir()
         except FileExistsError:
             continue
         except OSError as error:
-            raise TraceError(f"cannot write a trace to {folder}: {error.strerror or error}") from error
+            raise folders.not_writable(folder, error) from error
         return folder
     raise AssertionError

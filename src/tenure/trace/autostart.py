@@ -248,18 +248,22 @@ def _after(pid: int, command: list[str]) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # Python's own flush comes later, and says it
             stream.flush()
-    recorder = sys.modules.get("tenure.trace.recorder")
-    active = None if recorder is None else recorder.active()
+    # The thread that shows the time may still be importing it.
+    find: Callable[[], Any] | None = getattr(sys.modules.get("tenure.trace.recorder"), "active", None)
+    active = None if find is None else find()
     if active is not None:
         active.stop()
     environment = {name: value for name, value in os.environ.items() if name not in (TRACE, RUN)}
     # The recording waits for a framework to be imported: if it does so no more, one was.
-    failed = ["--failed"] if _waiting is None and active is None else []
+    how = ["--failed"] if _waiting is None and active is None else []
+    raised = getattr(sys, "last_type", None)  # Python sets it when an exception ends the script
+    how += ["--raised"] if raised is not None else []
+    how += ["--interrupted"] if isinstance(raised, type) and issubclass(raised, KeyboardInterrupt) else []
     error = None if console.is_open() else subprocess.DEVNULL
     with suppress(OSError, subprocess.SubprocessError, KeyboardInterrupt):
         # Descriptors that the program would pass on are passed on: the findings may be for one.
         subprocess.run(
-            [*command, *failed], env=environment, stdin=subprocess.DEVNULL, stderr=error, check=False, close_fds=False
+            [*command, *how], env=environment, stdin=subprocess.DEVNULL, stderr=error, check=False, close_fds=False
         )
 
 

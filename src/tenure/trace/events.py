@@ -75,10 +75,16 @@ class Words:
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}
         self._array: Any = None
+        self._seen = 0
 
     def number(self, word: str) -> int:
         """The number of this word."""
         return self._numbers.setdefault(word, len(self._numbers))
+
+    def fresh(self) -> list[str]:
+        """Return the words that were added since the last call."""
+        seen, self._seen = self._seen, len(self._numbers)
+        return list(self._numbers)[seen:] if seen < self._seen else []
 
     def array(self) -> Any:
         """All words so far, as an Arrow array that begins as the last one did."""

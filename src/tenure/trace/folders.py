@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import re
 import stat
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,9 @@ def take(folder: Path, *, replace: bool = False, run: dict[str, Any] | None = No
     It must be new or empty. A folder with an older trace is used only with `replace`, and then only files of that trace
     are removed. Raises `TraceError` for anything else.
     """
+    if os.path.lexists(folder) and not folder.is_dir():
+        what = "a link that leads nowhere" if folder.is_symlink() and not folder.exists() else "not a folder"
+        raise TraceError(f"cannot write a trace to {shown(folder)}: it is {what}; choose a new or empty folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         names = sorted(entry.name for entry in folder.iterdir())
@@ -48,7 +54,20 @@ def take(folder: Path, *, replace: bool = False, run: dict[str, Any] | None = No
             f"cannot write a trace to {shown(folder)}: another process uses it; {_instead(folder)}"
         ) from error
     except OSError as error:
-        raise TraceError(f"cannot write a trace to {shown(folder)}: {error.strerror or error}") from error
+        raise not_writable(folder, error) from error
+
+
+def not_writable(folder: Path, error: OSError) -> TraceError:
+    """Return the error for a folder that the system does not let us write to."""
+    why = error.strerror or error
+    return TraceError(f"cannot write a trace to {shown(folder)}: {why}; choose another folder with -o FOLDER")
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove the folder of a trace in which nothing was recorded. Other files in it stay, and so does the folder then."""
+    if [entry.name for entry in folder.iterdir()] == [_META] and described(folder):
+        (folder / _META).unlink()
+        folder.rmdir()
 
 
 def described(folder: Path) -> dict[str, Any]:
@@ -64,10 +83,56 @@ def described(folder: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) and found.get("format") == FORMAT else {}
 
 
+def is_part(path: Path, trace: Path) -> bool:
+    """Whether this file is the trace, or one of the files in its folder that are."""
+    if not path.exists() or not trace.exists():
+        return False
+    if path.samefile(trace):
+        return True
+    real = Path(os.path.realpath(path))
+    if not real.parent.samefile(trace):
+        return False
+    return real.name == _META or bool(_STREAM.fullmatch(real.name) or _SIDE.fullmatch(real.name))
+
+
 def candidates(folder: Path) -> Iterator[Path]:
     """The folder, and those that are used where it contains something: `run`, `run-2`, `run-3` and so on."""
     yield folder
     yield from (folder.with_name(f"{folder.name}-{number}") for number in itertools.count(2))
+
+
+def newest(place: Path) -> list[Path]:
+    """Return the traces in this folder that recorded something, the newest first.
+
+    A folder is a trace if its meta.json says so; when it began is read from there, too.
+    """
+    found = []
+    try:
+        folders = [place, *(entry for entry in place.iterdir() if entry.is_dir())]
+    except OSError:
+        return []
+    for folder in folders:
+        about = described(folder)
+        with suppress(OSError):
+            if about and any(_is_stream(path) for path in folder.glob(f"*{STREAM}")):
+                found.append((_began(folder, about), folder))
+    return [folder for _, folder in sorted(found, key=lambda one: (-one[0], one[1].name))]
+
+
+def _began(folder: Path, about: dict[str, Any]) -> float:
+    """When a trace began, in seconds since 1970. Traces of older versions do not contain it: their file's time is used."""
+    began = about.get("began")
+    if isinstance(began, int | float) and not isinstance(began, bool) and math.isfinite(began):
+        return float(began)
+    return (folder / _META).lstat().st_mtime
+
+
+def size_of(folder: Path) -> int:
+    """Return how many bytes the files of the trace in this folder have."""
+    with suppress(OSError):
+        names = sorted(entry.name for entry in folder.iterdir())
+        return sum((folder / name).lstat().st_size for name in (_META, *_files_of_trace(folder, names)))
+    return 0
 
 
 def shown(folder: Path) -> str:
@@ -90,6 +155,7 @@ def _describe(folder: Path, run: dict[str, Any]) -> None:
         "command": sys.argv,
         "python": sys.version.split()[0],
         "pid": os.getpid(),
+        "began": round(time.time(), 3),
         **run,
     }
     meta = folder / _META
@@ -107,7 +173,7 @@ def _remove_trace(folder: Path, names: list[str]) -> None:
     writers = [str(one.pid) for one in running.find() if one.recording and one.folder == folder.resolve()]
     if writers:
         raise TraceError(
-            f"process {writers[0]} still writes a trace to {shown(folder)}; wait until it has ended, or {_instead(folder)}"
+            f"process {writers[0]} still writes a trace to {shown(folder)}; wait until it exits, or {_instead(folder)}"
         )
     ours = _files_of_trace(folder, names)
     for name in names:

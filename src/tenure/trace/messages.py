@@ -69,7 +69,7 @@ def walk(file: BinaryIO, limit: int) -> Walk:
         elif kind == _DICTIONARY:
             vocabulary += size
             if vocabulary > _LARGEST_WORDS:
-                raise Broken(at, f"words that claim to unpack to {vocabulary:,} bytes")
+                raise Broken(at, f"strings that claim to unpack to {vocabulary:,} bytes")
             words.extend((at, file.tell(), length))
         if kind != _DICTIONARY:  # the words of a batch are of use only with it
             end = file.tell()
@@ -100,7 +100,7 @@ def _messages(file: BinaryIO, limit: int) -> Iterator[tuple[int, int, int, int]]
         try:
             header = _Header(file.read(size))
         except (struct.error, IndexError) as error:
-            raise Broken(at, "a message header that makes no sense") from error
+            raise Broken(at, "an invalid message header") from error
         body = at + 8 + size
         if header.body < 0 or header.body > _LARGEST_BODY:
             raise Broken(at, f"a message of {header.body:,} bytes")
@@ -169,7 +169,7 @@ def _check(body: bytes, header: _Header, at: int) -> int:
     total = 0
     for offset, length in header.buffers:
         if not (0 <= offset <= header.body and 0 <= length <= header.body - offset):
-            raise Broken(at, "a buffer that lies outside of its message")
+            raise Broken(at, "a buffer that is outside of its message")
         if header.packed and length >= 8:
             unpacked = _LENGTH(body, offset)[0]
             total += max(length, unpacked)

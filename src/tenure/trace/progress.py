@@ -1,4 +1,4 @@
-"""How a run goes, in the title of the terminal: the lines below it are the script's, and stay as it wrote them."""
+"""The progress of a run, in the terminal's title: its lines belong to the script."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _KEEP, _BACK = "\033[22;2t", "\033[23;2t"  # the terminal remembers the title it
 
 
 def show() -> None:
-    """Tell the terminal until this process ends."""
+    """Show the progress in the terminal's title until this process exits."""
     console.write(_KEEP)
     atexit.register(_end, os.getpid())
     began = time.monotonic()
     with suppress(RuntimeError):  # where no thread can be started, there is none to show it
-        Background(lambda: _run(began))
+        Background(lambda: _run(began), signals=False)
 
 
 def _run(start: float) -> None:
@@ -30,12 +30,13 @@ def _run(start: float) -> None:
 
 
 def line(seconds: float) -> str:
-    """`12 steps, 40,113 events, 0:07`."""
+    """Return the progress as text: `12 steps, 40,113 events, 0:07`."""
     from tenure.trace import recorder
 
     minutes, rest = divmod(int(seconds), 60)
     active = recorder.active()
-    done = "" if active is None else f"{active.step:,} steps, {active.events:,} events, "
+    counts = () if active is None else ((active.step, "step"), (active.events, "event"))
+    done = "".join(f"{count:,} {noun}{'' if count == 1 else 's'}, " for count, noun in counts if count)
     return f"{done}{minutes}:{rest:02}"
 
 

@@ -53,7 +53,7 @@ def load(path: str | PathLike[str]) -> Recorded:
     notes += map(str, meta.get("notes") or ())
     streams = [stream for file in files if (stream := open_stream(file, notes)) is not None]
     if not streams:
-        raise TraceError(f"{place} holds no events: its process ended before it could write any; record anew")
+        raise TraceError(f"{place} contains no events: its process exited before it could write any; record it again")
     return Recorded(place, meta, numbered(streams), notes)
 
 
@@ -73,13 +73,13 @@ def files_of(place: Path) -> list[Path]:
     if not place.is_dir():
         if place.suffix != ".arrows":
             raise TraceError(
-                f"{place} is no trace; name the folder of a trace, one of the .arrows files in it, "
+                f"{place} is not a trace; name the folder of a trace, one of its .arrows files, "
                 "a CUDA snapshot of PyTorch, or a memory profile of JAX"
             )
         return [place]
     files = sorted(place.glob("*.arrows"))
     if not files:
-        raise TraceError(f"{place} holds no trace: there is no events-….arrows in it; name the folder of a trace")
+        raise TraceError(f"{place} contains no trace: there is no events-….arrows in it; name the folder of a trace")
     return files
 
 
@@ -94,12 +94,12 @@ def _meta(path: Path, notes: list[str]) -> dict[str, Any]:
         raise TraceError(f"{path} cannot be read: {error.strerror or error}") from error
     except ValueError as error:
         why = f"{error} " if isinstance(error, json.JSONDecodeError) else f"({error}) it "
-        raise TraceError(f"{path} is damaged: {why}is no JSON; remove it to read the trace without") from error
+        raise TraceError(f"{path} is damaged: {why}is not JSON; remove it to read the trace without it") from error
     if not isinstance(found, dict) or found.get("format") != "tenure trace":
-        raise TraceError(f"{path} is not of a trace: it does not say so; name the folder of a trace, or remove it")
+        raise TraceError(f"{path} does not describe a trace; name the folder of a trace, or remove the file")
     check_version(path, found.get("version"))
     if not isinstance(found.get("notes") or [], list):
-        raise TraceError(f"{path} is damaged: its notes are no list; remove it to read the trace without")
+        raise TraceError(f"{path} is damaged: its notes are not a list; remove it to read the trace without it")
     return found
 
 
@@ -123,7 +123,7 @@ def numbered(streams: Sequence[Stream]) -> list[Stream]:
 
 
 class Recorded:
-    """What happened to buffers in one run, as tables. Tables are Arrow's; the columns are told in docs/trace-format.md."""
+    """The record of one run as tables. Tables are Arrow tables; docs/trace-format.md lists their columns."""
 
     def __init__(self, path: Path, meta: dict[str, Any], streams: Sequence[Stream], notes: Sequence[str]) -> None:
         self.path = path
@@ -133,7 +133,7 @@ class Recorded:
 
     @property
     def processes(self) -> tuple[Process, ...]:
-        """The processes that wrote, in the order of their files."""
+        """The recorded processes, in the order of their files."""
         return tuple(stream.process for stream in self.streams)
 
     def __repr__(self) -> str:
@@ -141,9 +141,10 @@ class Recorded:
         return f"<{type(self).__name__} {self.path}: {len(self.processes)} processes, {events:,} events>"
 
     def events(self, columns: Sequence[str] | None = None) -> Any:
-        """All events as an Arrow `RecordBatchReader`, one process after another; `read_all()` makes a table of it.
+        """Return all events as an Arrow `RecordBatchReader`, one process after another; `read_all()` returns a table.
 
-        Columns that are not asked for are not read.
+        Arguments:
+            columns: The columns to read. Default: all.
         """
         import pyarrow as pa
 
@@ -160,30 +161,35 @@ class Recorded:
             yield from stream.read(columns)
 
     def database(self) -> Database:
-        """DuckDB over this trace, for several queries: `with trace.database() as db: db.run(…)`."""
+        """Return a DuckDB database of this trace for several queries: `with trace.database() as db: db.run(…)`."""
         return Database(self.streams)
 
     def sql(self, query: str) -> Any:
-        """The answer of DuckDB to a query over the views `events`, `buffers`, `sites`, `steps` and `live`, as an Arrow table."""
+        """Run a query over the views `events`, `buffers`, `sites`, `steps` and `live`, and return an Arrow table.
+
+        Example:
+            trace.sql("select file, line, sum(bytes) from buffers group by all")
+        """
         with self.database() as db:
             return db.run(query)
 
     def buffers(self) -> Any:
-        """One row a buffer: what it was, where it was born, who used it last, where and why it ended."""
+        """Return one row per buffer: what it was, where it was allocated, what used it last, where and why it was freed."""
         return self.sql("select * from buffers order by process, born, buffer")
 
     def steps(self) -> Any:
-        """One row a step and process: when it began and ended, and what was born in it."""
+        """Return one row per step and process: when it began and ended, and what was allocated in it."""
         return self.sql("select * from steps order by process, ended")
 
     def live_bytes(self) -> Any:
-        """The bytes alive after each moment that changed them: of the device it happened on, and in `total`."""
+        """Return the bytes alive after each change: on the device that changed, and in `total`."""
         return self.sql("select * from live order by time, device")
 
     def alive(self, at: int | float | datetime) -> Any:
-        """The buffers alive at the end of a step (an int), so many seconds after the beginning (a float), or at a time.
+        """Return the buffers that were alive at a point in time, the largest first.
 
-        The largest come first.
+        Arguments:
+            at: The end of a step (int), seconds after the start (float), or a datetime.
         """
         return self.sql(_ALIVE.format(_moment(at)) + " order by bytes desc, process, buffer")
 

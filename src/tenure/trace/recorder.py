@@ -24,6 +24,7 @@ from tenure.model import size
 from tenure.trace import folders, marks, writer
 from tenure.trace.events import VERSION, Dictionary
 from tenure.trace.rows import Rows
+from tenure.trace.source_copies import SourceCopies
 from tenure.trace.writing import Writing
 
 _ROOM = 512 << 20  # bytes that are mapped when Arrow is loaded, and some to work with
@@ -49,6 +50,7 @@ class Recorder:
         self._stopping = threading.RLock()
         self._stopped = False
         self.begun = self._is_child = False  # `begun`: the folder is this trace's
+        self._copies = SourceCopies(folder)
         self._writing = Writing(self._write, self._close)
         self._open()
 
@@ -56,7 +58,7 @@ class Recorder:
         """Begin. A `fresh` trace makes its folder, or may `replace` the trace in it; a child process joins its parent's."""
         global _active
         if _active is not None:
-            raise TraceError(f"this process is being traced already, into {_active.folder}; end that trace first")
+            raise TraceError(f"this process is being traced already, into {_active.folder}; stop that recording first")
         _check_room()
         import pyarrow  # noqa: F401  here, where an error about it reaches the user, and not in the first write
 
@@ -201,7 +203,7 @@ class Recorder:
             self._guard(self._stream.close)
 
     def _write_all(self) -> None:
-        for name, source in list(self._sources.items()):
+        for name, source in self._sources.copy().items():
             columns = source.drain()
             if columns is not None:
                 found, length = columns.take(self._dictionary, self._since, name)
@@ -209,6 +211,7 @@ class Recorder:
                 if length and source.tells_steps:
                     self._teller = source
         self._write_rows(*self._rows.take(self._dictionary, self._since))
+        self._copies.add(self._dictionary["stack"].fresh())
 
     def _write_rows(self, columns: dict[str, Any], length: int) -> None:
         if length and not self.failure:
@@ -230,7 +233,7 @@ class Recorder:
             if (
                 not self._is_child or self._stream is not None
             ):  # else the parent, which writes to the same place, says it
-                console.say(f"{self.failure}; it is kept up to here, the script goes on")
+                console.say(f"{self.failure}; the trace is kept up to here, and the script continues")
 
     def _since(self, moment: int) -> int:
         """A moment of the monotonic clock as microseconds since 1970."""

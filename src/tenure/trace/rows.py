@@ -146,7 +146,7 @@ class Rows:
         rows = self._rows[:]
         del self._rows[: len(rows)]
         used, self._used = self._used, set()
-        for buffer in used:
+        for buffer in list(used):  # a thread that has just looked it up may still add to it
             life = self._lives.get(buffer)
             if life is not None and life.uses > life.told:
                 life.told = life.uses
@@ -203,9 +203,11 @@ class _Words:
 
     def told(self, tell: Callable[[Any], Any]) -> list[Any]:
         """What each number is called."""
-        fresh = list(itertools.islice(list(self._known.items()), self._read, None))
+        # Not of `items()`: its tuples can start a collection, during which another thread adds to the dict.
+        fresh = list(self._known)[self._read :]
         self._read += len(fresh)
-        for value, number in fresh:
+        for value in fresh:
+            number = self._known[value]
             self._told.extend([None] * (number + 1 - len(self._told)))
             self._told[number] = tell(value)
         return self._told

@@ -98,13 +98,29 @@ def _is_written(pid: int, handle: str) -> bool:
         return False
 
 
-def _asked_for(pid: int) -> Path | None:
-    """The trace of a process that began a run and has not imported a framework yet."""
+def may_write(folder: Path, *, ended: int) -> bool:
+    """Whether a process other than `ended` may still record into this folder; where that is not shown, one may."""
+    if not can_be_told():
+        return True
+    asked = (_environment(pid).get(TRACE) for pid in _own() if pid != ended)
+    return any(name is not None and Path(name) == folder for name in asked)
+
+
+def _environment(pid: int) -> dict[str, str]:
+    """The variables that a process began with; none if it is another's."""
     try:
         words = Path(f"{_PROC}/{pid}/environ").read_bytes().split(b"\0")
-        told = dict(os.fsdecode(word).partition("=")[::2] for word in words)
+    except OSError:
+        return {}
+    return dict(os.fsdecode(word).partition("=")[::2] for word in words)
+
+
+def _asked_for(pid: int) -> Path | None:
+    """The trace of a process that began a run and has not imported a framework yet."""
+    told = _environment(pid)
+    try:
         begun = json.loads(told[RUN]).get("pid") == pid
-    except (OSError, KeyError, ValueError, AttributeError):
+    except (KeyError, ValueError, AttributeError):
         return None
     folder = Path(told.get(TRACE, ""))
     return folder if begun and (folder / "meta.json").exists() else None

@@ -17,14 +17,14 @@ from tenure.trace import messages
 from tenure.trace.events import COLUMNS, VERSION, beside, schema
 
 _CHUNK = 1 << 20
-_NOTHING = "{} holds no whole batch: its process ended before it could write one"
+_NOTHING = "{} contains no complete batch: its process exited before it could write one"
 _LONGEST_SUM = 64
 _LONGEST_REASON = 1000
 _NEEDED = ("time", "event", "buffer", "bytes")
 # The years from 1970 to 2999, and 256 TiB: sums of them stay within 64 bits.
 RANGES = {"time": (0, 32_503_680_000_000_000), "last_use": (0, 32_503_680_000_000_000), "bytes": (0, 1 << 48)}
 PLACE = frozenset(("file", "line", "function"))
-_AGAIN = "copy it again from where it was made, or record anew"
+_AGAIN = "copy it again from where it was made, or record it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,9 @@ class Stream:
             if name in batch.schema.names:
                 found = compute.min_max(batch.column(name).cast(pa.int64())).as_py()
                 if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
-                    raise TraceError(f"{self.process.path} is damaged: column {name!r} holds what cannot be; {_AGAIN}")
+                    raise TraceError(
+                        f"{self.process.path} is damaged: column {name!r} contains impossible values; {_AGAIN}"
+                    )
 
 
 def damaged(path: Path, error: BaseException) -> TraceError:
@@ -150,7 +152,10 @@ def _opened(path: Path, file: BinaryIO, notes: list[str]) -> Stream | None:
     size = path.stat().st_size
     sums = beside(path, ".sums")
     if sums.exists():
-        untrusted.regular(sums)
+        try:
+            untrusted.regular(sums)
+        except OSError as error:
+            raise TraceError(f"{sums} cannot be read: {error.strerror or error}") from error
     summed = sums.exists() and (sums.stat().st_size > 0 or size == 0)
     lines = _summed(path, size, sums) if summed else []
     proven = (lines[-1][0] if lines else 0) if summed else size
@@ -171,7 +176,7 @@ def _opened(path: Path, file: BinaryIO, notes: list[str]) -> Stream | None:
         if sums.exists() and sums.stat().st_size == 0:  # the first sum follows the schema
             notes.append(_NOTHING.format(path.name))
             return None
-        raise TraceError(f"{path} is no whole trace: byte {proven:,} is inside its first message; {_AGAIN}")
+        raise TraceError(f"{path} is not a complete trace: byte {proven:,} is inside its first message; {_AGAIN}")
     about, fields = described(path)
     stream = Stream(process_of(path, about, seen), seen.batches, fields, about.get("clock_offset_ns", ""), seen)
     if not summed:
@@ -185,12 +190,14 @@ def _opened(path: Path, file: BinaryIO, notes: list[str]) -> Stream | None:
 def _note_the_end(stream: Stream, seen: messages.Walk, size: int, notes: list[str]) -> None:
     rest = size - seen.end
     if seen.closed and rest:
-        notes.append(f"{stream.process.path.name}: {rest:,} bytes after its end (byte {seen.end:,}) were passed over")
+        notes.append(
+            f"{stream.process.path.name}: {rest:,} bytes after the end of the stream (byte {seen.end:,}) were ignored"
+        )
     elif not seen.closed:
-        tail = f"; {rest:,} bytes after its last whole batch (byte {seen.end:,}) were passed over" if rest else ""
+        tail = f"; {rest:,} bytes after its last complete batch (byte {seen.end:,}) were ignored" if rest else ""
         why = stream.process.failure
-        how = f"its trace could not be written any more: {why}" if why else "it was killed, or still runs"
-        notes.append(f"process {stream.process.pid} did not end its stream: {how}{tail}")
+        how = f"its trace could not be written any further: {why}" if why else "it was killed, or still runs"
+        notes.append(f"process {stream.process.pid} did not close its stream: {how}{tail}")
 
 
 def _summed(path: Path, size: int, sums: Path) -> list[tuple[int, int]]:
@@ -228,7 +235,7 @@ def _prove(path: Path, summed: Sequence[tuple[int, int]], sums: Path) -> None:
 
 
 def _without(sums: Path) -> str:
-    return f"remove {sums.name} to read what still makes sense"
+    return f"remove {sums.name} to read the rest"
 
 
 def _sums(path: Path, lines: BinaryIO) -> Iterator[tuple[int, int]]:
@@ -241,7 +248,7 @@ def _sums(path: Path, lines: BinaryIO) -> Iterator[tuple[int, int]]:
         end, _, crc = line.rstrip(b"\n").partition(b" ")
         if not (end.isdigit() and len(crc) == 8 and set(crc) <= set(b"0123456789abcdef")):
             told = line[:40].decode("ascii", "backslashreplace").rstrip()
-            raise TraceError(f"{path} is damaged in line {number}: {told!r} is no sum; {_without(path)}")
+            raise TraceError(f"{path} is damaged in line {number}: {told!r} is not a checksum; {_without(path)}")
         yield int(end), int(crc, 16)
 
 
@@ -277,7 +284,7 @@ def check_version(path: Path, told: object) -> None:
     """A newer format may mean something else by the same words."""
     version = whole(told)
     if version is None or version < 1:
-        raise TraceError(f"{path} is damaged: {str(told)[:40]!r} is no version of the trace format; {_AGAIN}")
+        raise TraceError(f"{path} is damaged: {str(told)[:40]!r} is not a version of the trace format; {_AGAIN}")
     if version > VERSION:
         raise TraceError(
             f"{path} is of format version {version}, this tenure reads up to {VERSION}; upgrade with: "
@@ -288,7 +295,7 @@ def check_version(path: Path, told: object) -> None:
 def _check_columns(path: Path, found: Any, names: tuple[str, ...]) -> None:
     for name in _NEEDED:
         if name not in names:
-            raise TraceError(f"{path} is no trace: it has no column {name!r}; {_AGAIN}")
+            raise TraceError(f"{path} is not a trace: it has no column {name!r}; {_AGAIN}")
     if len(set(names)) != len(names):
         raise TraceError(f"{path} is damaged at byte 0: two of its columns have the same name; {_AGAIN}")
     for name in set(COLUMNS) & set(names):
@@ -301,7 +308,7 @@ def process_of(path: Path, about: dict[str, str], seen: messages.Walk) -> Proces
     """The process that a stream says it is of."""
     pid = whole(about.get("pid"))
     if pid is None:
-        raise TraceError(f"{path} is damaged at byte 0: it does not say of which process it is; {_AGAIN}")
+        raise TraceError(f"{path} is damaged at byte 0: it does not name its process; {_AGAIN}")
     return Process(
         number=pid,
         pid=pid,

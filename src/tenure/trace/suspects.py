@@ -50,9 +50,9 @@ def tell(folder: Path, suspects: list[Suspect], what: told.Kind = "suspects") ->
         told.write(folder, what, dataclasses.asdict(suspect))
 
 
-def heard(folder: Path) -> list[Suspect]:
-    """What was kept; what is damaged is passed over."""
-    read = (suspect(one) for one in told.read(folder, "suspects"))
+def heard(folder: Path, pid: int | None = None) -> list[Suspect]:
+    """Return what one process kept, or all. Damaged lines are skipped."""
+    read = (suspect(one) for one in told.read(folder, "suspects", pid))
     return [one for one in read if one is not None]
 
 

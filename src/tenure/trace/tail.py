@@ -81,7 +81,7 @@ class Tail:
                 self._sums = ReadFile(beside(self.path, ".sums"))
             except FileNotFoundError:
                 if self._file.size():
-                    raise TraceError(f"{self.path} has no sums beside it, and cannot be followed") from None
+                    raise TraceError(f"{self.path} has no file of checksums, so it cannot be followed") from None
                 return
         fresh = self._sums.read(max(self._sums.size() - self._summed, 0), self._summed)
         self._summed += len(fresh)
@@ -90,7 +90,9 @@ class Tail:
             match = _SUM.fullmatch(line)
             last = self._waiting[-1][0] if self._waiting else self._done
             if match is None or int(match[1]) < last:
-                raise TraceError(f"{beside(self.path, '.sums')} is damaged: {line[:40]!r} is no sum that can follow")
+                raise TraceError(
+                    f"{beside(self.path, '.sums')} is damaged: {line[:40]!r} is not a checksum that can follow"
+                )
             if int(match[1]) > last:
                 self._waiting.append((int(match[1]), int(match[2], 16)))
         self.behind = self._waiting[-1][0] - self._done if self._waiting else 0
@@ -122,7 +124,7 @@ class Tail:
         except messages.Broken as error:
             raise TraceError(f"{self.path} is damaged before byte {self._done:,}: {error}") from error
         if seen.rest:
-            raise TraceError(f"{self.path} is damaged before byte {self._done:,}: a batch is not whole")
+            raise TraceError(f"{self.path} is damaged before byte {self._done:,}: a batch is incomplete")
         if self.process is None:
             about, fields = described(self.path)
             self.process = process_of(self.path, about, seen)

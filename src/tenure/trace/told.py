@@ -14,7 +14,7 @@ from tenure.findings import Finding, Place, Severity
 from tenure.trace import typed
 
 # One kind is one file a process: `<kind>-<pid>.jsonl`. What is not listed here is not written.
-Kind = Literal["findings", "suspects", "growing", "autopsy", "donations", "checks"]
+Kind = Literal["findings", "suspects", "growing", "autopsy", "donations", "checks", "sources", "graphs"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _LARGEST = 1 << 26
 
@@ -62,14 +62,14 @@ def write(folder: Path, what: Kind, value: dict[str, Any]) -> None:
     A file of an unlisted kind would stay where the trace is replaced, and be read as a part of the next one.
     """
     if what not in KINDS:
-        raise ValueError(f"{what} is no kind of file of a trace; add it to tenure.trace.told.Kind")
+        raise ValueError(f"{what} is not a kind of file of a trace; add it to tenure.trace.told.Kind")
     line = json.dumps(value, default=str) + "\n"
     descriptors.append(folder / f"{what}-{os.getpid()}.jsonl", line.encode(errors="backslashreplace"))
 
 
-def read(folder: Path, what: Kind) -> Iterator[dict[str, Any]]:
-    """The lines of all processes. One that is damaged or unfinished is passed over."""
-    for path in sorted(folder.glob(f"{what}-*.jsonl")):
+def read(folder: Path, what: Kind, pid: int | None = None) -> Iterator[dict[str, Any]]:
+    """Return the lines of one process, or of all. A damaged or unfinished line is skipped."""
+    for path in sorted(folder.glob(f"{what}-{'*' if pid is None else pid}.jsonl")):
         try:
             lines = untrusted.content(path, _LARGEST).split(b"\n")
         except OSError:

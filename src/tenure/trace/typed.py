@@ -27,7 +27,7 @@ def made(kind: Any, value: Any) -> Any:
         return _one_of(arguments, value)
     if origin is Literal:
         if value not in [one for one in arguments if type(one) is type(value)]:
-            raise TypeError("of no value that is expected")
+            raise TypeError("an unexpected value")
         return value
     if origin in (list, tuple):
         if not isinstance(value, list):
@@ -50,7 +50,7 @@ def _one_of(kinds: tuple[Any, ...], value: Any) -> Any:
             return made(kind, value)
         except TypeError:
             continue
-    raise TypeError("of no type that is expected")
+    raise TypeError("an unexpected type")
 
 
 @functools.cache

@@ -54,7 +54,7 @@ class Writing:
         if self._thread is None and not self._over and not self._pauses:
             self._wake.clear()
             self._alone = True
-            self._thread = Background(self._run)
+            self._thread = Background(self._run, signals=False)
             self._alone = False
 
     def flush(self) -> None:

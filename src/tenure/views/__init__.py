@@ -1,1 +1,1 @@
-"""What people see of a trace: each view takes results and renders them, and computes nothing of its own."""
+"""The views of a trace. A view renders results and computes nothing."""

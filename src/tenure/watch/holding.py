@@ -17,6 +17,9 @@ def search(crowd: Crowd, growing: Growing) -> tuple[dict[str, Any], list[Holder]
     sample = [members[len(members) * at // 5] for at in ((1, 3) if len(members) > 4 else (0,))] if members else []
     handles, buffers = growing.held(crowd, sample)
     facts = growing.facts(handles[0]) if handles else {}
+    viewed = getattr(growing, "viewed", None)  # only torch has views
+    if handles and viewed is not None:
+        facts["viewed"] = viewed(handles)
     if not handles and not buffers:
         return facts, []
     own = frozenset({id(sample), id(members), id(crowd.members), id(handles), id(crowd)})

@@ -11,7 +11,7 @@ from tenure import frameworks, stacks
 from tenure.errors import described
 from tenure.frameworks.base import Crowd, Growing, Source
 from tenure.lifetime import regions
-from tenure.trace import checks, donations, suspects
+from tenure.trace import checks, donations, graphs, suspects
 from tenure.trace.checks import Checks
 from tenure.trace.recorder import Recorder
 from tenure.trace.suspects import Look, Suspect
@@ -50,6 +50,7 @@ class Watch:
         self._autopsies = self._checks = self._late = 0
         self._gaps: list[int] = []
         self._unstepped = False
+        self._graphs: list[str] = []
         self._donations = Donations()
         self._spent = 0.0
         self._busy = False
@@ -81,7 +82,7 @@ class Watch:
         try:
             autopsy.take(self._recorder, list(self._growing.values()), why, wanted)
         except Exception as error:  # noqa: BLE001
-            self._recorder.trouble(f"looking at what is alive: {described(error)}")
+            self._recorder.trouble(f"checking live objects: {described(error)}")
         finally:
             self._busy = False
 
@@ -132,6 +133,7 @@ class Watch:
             return
         self._safely(self._look)
         self._safely(self._expect_steps)
+        self._safely(self._see_graphs)
         for growing in self._growing.values():
             growing.stop()
         if not self._recorder.begun:  # the folder is another's
@@ -142,18 +144,25 @@ class Watch:
         try:
             suspects.tell(self._recorder.folder, found)
             donations.tell(self._recorder.folder, self._donations.explained())
-            checks.write(self._recorder.folder, self._seen())
+            checks.write(self._recorder.folder, self._seen(len(found)))
+            if self._graphs:
+                graphs.write(self._recorder.folder, self._graphs)
         except OSError as error:
-            self._recorder.trouble(f"what was seen could not be written: {error}")
+            self._recorder.trouble(f"the results of leak checks could not be written: {error}")
 
     def _expect_steps(self) -> None:
         self._unstepped = not self._step and any(growing.expects_steps() for growing in self._growing.values())
 
-    def _seen(self) -> Checks:
-        """How well this process was checked."""
+    def _see_graphs(self) -> None:
+        for growing in self._growing.values():
+            seen = getattr(growing, "graphs", None)  # only torch records graphs while it computes
+            self._graphs += seen() if seen is not None else []
+
+    def _seen(self, candidates: int) -> Checks:
+        """How well this process was checked, and how many leak candidates it wrote."""
         events = self._events + self._late
         missed = sum(gap for gap in self._gaps if gap > _GAP * events)
-        return Checks(self._pid, self._checks, events, missed, self._unstepped)
+        return Checks(self._pid, self._checks, events, missed, self._unstepped, candidates)
 
     def _look(self) -> None:
         self._looks += 1

@@ -99,7 +99,7 @@ def test_speedscope_holds_the_peaks_by_its_own_schema(trace, tmp_path):
         (top,) = (one for name, one in by_name.items() if name.startswith(f"{device} at its peak of "))
         assert top["endValue"] == sum(top["weights"]) == trace.peak(device).bytes
         born = trace.sql(f"select sum(bytes)::bigint as b from buffers where device = '{device}'").to_pylist()[0]["b"]
-        assert by_name[f"{device}, all that was born"]["endValue"] == born
+        assert by_name[f"{device}, all allocations"]["endValue"] == born
     # Outermost first.
     names = [one["name"] for one in told["shared"]["frames"]]
     assert {tuple(names[at] for at in stack) for stack in top["samples"]} == {("<module>", "step")}

@@ -73,9 +73,20 @@ def test_a_snapshot_is_never_written_over(name, tmp_path, monkeypatch):
     Path("memory.pickle").write_bytes(SNAPSHOT.read_bytes())
     trace = load("memory.pickle")
     assert trace.export(name).name != "memory.pickle"
-    with pytest.raises(TraceError, match="is what is to be exported"):
+    with pytest.raises(TraceError, match="is part of the trace"):
         trace.export(name, "memory.pickle")
     assert Path("memory.pickle").read_bytes() == SNAPSHOT.read_bytes()
+
+
+def test_the_files_of_a_trace_are_never_written_over(folder):
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    trace = load(folder)
+    for path in before:
+        with pytest.raises(TraceError, match="is part of the trace"):
+            trace.export("csv", path)
+        with pytest.raises(TraceError, match="is part of the trace"):
+            trace.to_html(path)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_a_file_is_there_when_it_is_whole_and_not_before(trace, tmp_path, monkeypatch):

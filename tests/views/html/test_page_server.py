@@ -72,7 +72,7 @@ def test_other_hosts_are_refused(server, host):
     named = host.format(server.server_port)
     for path in (f"/?token={server.token}", "/api/alive?at=0&device=0"):
         status, body, _ = ask(server, path, host=named, **with_token(server))
-        assert status == 403 and b"own name" in body
+        assert status == 403 and b"own host name" in body
 
 
 def test_localhost_is_its_own_name(server):

@@ -78,7 +78,7 @@ def test_attach_watch_and_leave(training, tmp_path):
     assert held.rises
     assert held.place.endswith("train.py:11")
     (note,) = seen[-1].notes
-    assert note.title.startswith("suspect TN302")
+    assert note.title.startswith("likely TN302")
     assert "outputs.append(prediction)" in note.title
     assert note.path[0].startswith("global outputs")
 
@@ -90,7 +90,7 @@ def test_attach_watch_and_leave(training, tmp_path):
         check=True,
     )
     assert re.search(r"^pid \d+; running .*step \d+", once.stdout, re.MULTILINE)
-    assert "suspect TN302" in once.stdout
+    assert "likely TN302" in once.stdout
     assert "\x1b" not in once.stdout
     in_a_terminal()
 
@@ -116,7 +116,7 @@ def watch(folder):
                 if app.picture is not None and app.picture.step and (not seen or app.picture is not seen[-1]):
                     seen.append(app.picture)
             text = await Shown(pilot).settled()
-            assert "suspect TN302" in text
+            assert "likely TN302" in text
             assert re.search(r"step \d+, \d", text)
             await pilot.press("q")
         assert app.return_code == 0
@@ -160,7 +160,7 @@ def ends_as_the_analyses_say(folder, steps):
         session.turn()
     picture = session.picture(Wish())
     session.close()
-    assert picture.status.startswith("ended after")
+    assert picture.status.startswith("finished after")
     scan = trace.scanned
     number = scan.words("device").index("cpu")
     assert (picture.peak, picture.bytes) == (scan.peaks()[number][0], scan.peaks()[number][2])
@@ -214,11 +214,11 @@ def test_a_trace_that_a_full_disk_ended_is_not_called_killed(tmp_path, monkeypat
         session = Session(tmp_path / "run", lambda place: ((), ()))
         until(lambda: session.turn() or session.over)
         status = session.picture(Wish()).status
-        assert re.fullmatch(r"the trace could not be written any more \(File too large\)(, after [\d:]+)?", status)
+        assert re.fullmatch(r"the trace could not be written any further \(File too large\)(, after [\d:]+)?", status)
         with running([*words, "join"]) as other:
             until(lambda: session.turn() or not session.over)
             (trouble,) = session.picture(Wish()).troubles
-            assert trouble == f"pid {full.pid}: the trace could not be written any more (File too large)"
+            assert trouble == f"pid {full.pid}: the trace could not be written any further (File too large)"
             until(lambda: session.turn() or session.picture(Wish()).processes[1].bytes)
             other.kill()
         until(lambda: session.turn() or session.over)
@@ -226,7 +226,7 @@ def test_a_trace_that_a_full_disk_ended_is_not_called_killed(tmp_path, monkeypat
         session.close()
     assert re.fullmatch(
         r"not running here any more: 1 of 2 processes killed, or on another machine; "
-        r"1 of 2 processes: the trace could not be written any more \(File too large\)(, after [\d:]+)?",
+        r"1 of 2 processes: the trace could not be written any further \(File too large\)(, after [\d:]+)?",
         status,
     )
 
@@ -246,4 +246,4 @@ def test_what_grew_in_a_process_that_was_killed_stays(training, tmp_path):
     picture = session.picture(Wish())
     session.close()
     assert picture.status.startswith("not running here any more: killed")
-    assert any(note.title.startswith("suspect TN302") for note in picture.notes)
+    assert any(note.title.startswith("likely TN302") for note in picture.notes)

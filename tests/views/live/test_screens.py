@@ -133,7 +133,7 @@ def test_a_run_that_goes_on_and_ends(place):
         await shown.press("x")
         made.close()
         text = await shown.settled()
-        assert "ended after 0:09" in text
+        assert "finished after 0:09" in text
         same("ended", text)
         await shown.pilot.press("q")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from tenure import frames
 from tenure.analysis.holders import plain, snapshots
 from tenure.model import Site
 
@@ -70,7 +71,7 @@ def running() -> list[tuple[FrameType, str, bool]]:
     names: dict[int, str] = {}
     for thread in threading.enumerate():
         names[thread.ident or 0] = str(thread.__dict__.get("_name"))
-    tops = sys._current_frames()
+    tops = frames.current()
     tops[mine] = sys._getframe(1)
     found: list[tuple[FrameType, str, bool]] = []
     for ident in tops:

@@ -13,6 +13,8 @@ from tenure.model import Link
 _MODULE_PARTS = ("_modules", "_parameters", "_buffers")
 _CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 
+_OPTIMIZER = ("torch.optim.optimizer", "Optimizer")
+_OPTIMIZERS = ("param_groups", "state")  # the attributes that lead to its parameters and what it keeps for them
 _UNSEEN = "native code or a running call"
 
 # From position `at` in the chain: the links to tell, and how many objects further they lead.
@@ -83,7 +85,8 @@ class Namer:
                 return (Link(shown, "attribute"),), steps + 1
             if name.endswith("_hooks") and inner is not None:
                 return (Link(name.strip("_").removesuffix("s").replace("_", " "), "hook"),), steps + 1
-        return (Link(f".{name}", "attribute"),), steps
+        is_optimizers = name in _OPTIMIZERS and _is_optimizer(owner)
+        return (Link(f".{name}", "optimizer" if is_optimizers else "attribute"),), steps
 
     def _item(self, owner: Any, value: object) -> Step | None:
         if plain.is_a(owner, dict):
@@ -109,6 +112,12 @@ class Namer:
             shown = plain.text(key) or self._known(key) or f"<{plain.class_name(type(key))}>"
             return (Link(f"[{shown}]", "entry"),), 1
         return ((Link("[key]", "key"),), 1) if plain.has_key(owner, value) else None
+
+
+def _is_optimizer(owner: object) -> bool:
+    """Return whether this is one of torch's optimizers, by its classes: any object may have an attribute `state`."""
+    kinds = type.__dict__["__mro__"].__get__(type(owner))
+    return any((plain.module_name(one), plain.class_name(one)) == _OPTIMIZER for one in kinds)
 
 
 def _kind_of_item(owner: Any) -> str:

@@ -171,7 +171,7 @@ class Roots:
         return None
 
     def _modules(self) -> None:
-        for name, module in list(sys.modules.items()):
+        for name, module in sys.modules.copy().items():
             space = plain.attributes(module) if plain.is_a(module, ModuleType) else None
             if space is not None:
                 file = space.get("__file__")

@@ -1,4 +1,4 @@
-"""The line on which a module gives a name its value, found in the module's source."""
+"""The line on which a module binds a name, found in the module's source."""
 
 from __future__ import annotations
 
@@ -6,29 +6,42 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
-from tenure import untrusted
+from tenure import frames, untrusted
 from tenure.model import Site
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def assignment(file: str | None, name: str) -> Site | None:
-    """Where `name` is first bound at module level, or by a function that declares it global; None if not found."""
+    """Return where a module, or a function that declares it global, binds `name`; None if not found.
+
+    While the module's own code runs, that is the last place at or before its line, else the first of all.
+    """
     if not file:
         return None
-    line = _bindings("".join(untrusted.lines(file))).get(name)
-    return None if line is None else Site(file, line)
+    lines = _bindings("".join(untrusted.lines(file))).get(name)
+    if lines is None:
+        return None
+    running = _line_of_module(file)
+    return Site(file, max((line for line in lines if running is not None and line <= running), default=min(lines)))
+
+
+def _line_of_module(file: str) -> int | None:
+    for frame in frames.running():
+        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename == file:
+            return frame.f_lineno
+    return None
 
 
 @lru_cache(maxsize=16)
-def _bindings(source: str) -> dict[str, int]:
+def _bindings(source: str) -> dict[str, list[int]]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # not Python: a notebook, a template
         return {}
-    found: dict[str, int] = {}
+    found: dict[str, list[int]] = {}
     for name, line in _names(tree, frozenset()):
-        found[name] = min(line, found.get(name, line))
+        found.setdefault(name, []).append(line)
     return found
 
 

@@ -13,9 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from tenure import sites
-from tenure.analysis.leaks import lines
+from tenure.analysis.leaks import lines, matching, uses
 from tenure.analysis.leaks.collected import used_later
-from tenure.analysis.leaks.model import Leak, family, grows_at
+from tenure.analysis.leaks.model import SMALL, Leak, family, grows_at
 from tenure.analysis.scan import Scan
 from tenure.model import Holder, Link, Site
 from tenure.trace import suspects
@@ -24,8 +24,8 @@ from tenure.trace.suspects import Look, Suspect
 _LEAST = 8  # of one origin
 _RISES = 3  # looks with more than the one before
 _FACTOR = 1.3  # from half of the events to the last
-_SMALL = 256  # bytes of something kept without a graph that nobody should be troubled with
 _CYCLES = 5  # waiting for the collector together
+_NAMED = ("attribute", "local", "global", "class", "hook")
 _MANY = ("item", "cache", "closure", "exception", "hook", "default", "generator", "thread", "autograd", "key")
 
 
@@ -34,9 +34,11 @@ def leaks(path: Path, scanned: Callable[[], Scan]) -> tuple[Leak, ...]:
     if not path.is_dir():
         return ()
     grown = [suspect for suspect in suspects.heard(path) if _grew(suspect) and not _is_by_design(suspect)]
-    used = _used_later(scanned, grown)
+    used = _used_later(scanned, [suspect for suspect in grown if not _pins(suspect)])
     # The buffers alone: what else comes from their line, such as the traces of the function that gives them, is not used.
-    return _leaks(suspect for suspect in grown if suspect.what != "buffers" or suspect.stack not in used)
+    return _leaks(
+        suspect for suspect in grown if suspect.what != "buffers" or suspect.stack not in used or _pins(suspect)
+    )
 
 
 def so_far(found: Iterable[Suspect]) -> tuple[Leak, ...]:
@@ -55,6 +57,8 @@ def _grew(suspect: Suspect) -> bool:
     if holder is not None and holder.kind == "cycle":
         # The collector comes by now and then: what counts is that so many waited for it.
         return max((look.count for look in looks), default=0) >= _CYCLES
+    if _pins(suspect):
+        return _only_rose(_while_it_lived(suspect.looks))
     if not looks or looks[-1].count < _LEAST:
         return False
     if suspect.what == "operations":  # counted run by run, not look by look
@@ -65,6 +69,25 @@ def _grew(suspect: Suspect) -> bool:
     half = [look.count for look in looks if look.events <= looks[-1].events / 2]
     enough = min(_RISES, len(looks) - 1) if len(looks) >= 3 or suspect.what == "traces" else _RISES
     return rises >= enough and not falls and looks[-1].count >= _FACTOR * (half[-1] if half else 1)
+
+
+def _pins(suspect: Suspect) -> bool:
+    """Whether small views keep large buffers: that wastes memory also where all of the views are used later.
+
+    All handles on a buffer count, so that a list of all rows of a batch wastes nothing. What a graph saved has other users.
+    """
+    whole, viewed = suspect.facts.get("whole") or 0, suspect.facts.get("viewed") or 0
+    if suspect.what != "buffers" or not 0 < viewed * 4 <= whole or suspect.facts.get("graph"):
+        return False
+    return not any(link.kind in ("autograd", "saved") for holder in suspect.holders for link in holder.links)
+
+
+def _only_rose(looks: Sequence[Look]) -> bool:
+    """Whether there were more and more of them, and they stayed."""
+    counts = [0, *(look.count for look in looks)]
+    rises = sum(after > before for before, after in pairwise(counts))
+    falls = any(after < before * 0.9 for before, after in pairwise(counts))
+    return rises >= _RISES and not falls and counts[-1] >= _LEAST
 
 
 def _since_the_first_step(looks: Sequence[Look]) -> Sequence[Look]:
@@ -111,9 +134,9 @@ def _is_by_design(suspect: Suspect) -> bool:
         link.kind in ("cache", "closure", "exception") for link in holder.links
     ):
         # Parts of a model; but not those of one that only its optimizer or a cache still knows.
-        return not any(link.text in (".param_groups", ".state") for link in holder.links)
+        return not any(link.kind == "optimizer" for link in holder.links)
     looks = _while_it_lived(suspect.looks)
-    return looks[-1].bytes / max(1, looks[-1].count) < _SMALL
+    return looks[-1].bytes / max(1, looks[-1].count) <= SMALL
 
 
 def _is_small_view(holder: Holder, suspect: Suspect) -> bool:
@@ -137,16 +160,24 @@ def _is_of_the_users(holder: Holder, suspect: Suspect) -> bool:
 def _best(suspect: Suspect) -> Holder | None:
     """The holder to tell: the user's own before a library's, and rather a container than a variable in passing."""
 
-    def rank(holder: Holder) -> tuple[bool, bool, bool]:
+    def rank(holder: Holder) -> tuple[bool, bool, bool, bool]:
         site = next((link.site for link in holder.links if link.site is not None), None)
         foreign = site is not None and not sites.is_user(site.file)
         # A record that a variable names for now holds one of them; what holds many has a list, a hook, a cache.
         passing = holder.kind == "local" and not any(link.kind in _MANY for link in holder.links)
         if suspect.what == "nodes":  # what another graph has saved of a value does not hold the value's own graph
             passing = any(link.kind == "saved" for link in holder.links)
-        return holder.kind == "native", foreign, passing
+        # Of several names that lead into the same graph, the state that each step computes from itself carries it on.
+        later = any(link.kind == "autograd" for link in holder.links) and not _is_state(holder, suspect)
+        return holder.kind == "native", foreign, passing, later
 
     return min(suspect.holders, key=rank, default=None)
+
+
+def _is_state(holder: Holder, suspect: Suspect) -> bool:
+    named = _container(holder)
+    files = _files(holder, sites.read(suspect.stack))
+    return bool(named) and any(store.uses_itself for store in lines.stores(files, _name(named[0])))
 
 
 def _used_later(scanned: Callable[[], Scan], grown: Iterable[Suspect]) -> set[str]:
@@ -189,10 +220,11 @@ def leak_of(suspect: Suspect) -> Leak:
         steps=max(look.steps for look in looks),
         turns=last.step,
         holder=holder,
-        stores=tuple(_stores(holder, files)),
+        stores=tuple(_stores(holder, files, born)),
         facts=suspect.facts,
         retained=last.bytes,
         hooks=lines.hook_functions(files),
+        **_uses(holder, files),
         retaining=tuple(
             site for keyword in ("create_graph", "retain_graph") for site in lines.calls(files, "backward", keyword)
         ),
@@ -205,20 +237,49 @@ def _files(holder: Holder | None, born: Sequence[Site]) -> list[str]:
     return [file for file in files if sites.is_user(file)]
 
 
-def _stores(holder: Holder | None, files: Sequence[str]) -> list[lines.Store]:
+def _stores(holder: Holder | None, files: Sequence[str], born: Sequence[Site]) -> list[lines.Store]:
     if holder is None:
         return []
     at = grows_at(holder.links)
     named = holder.links if holder.kind == "cycle" else holder.links[: len(holder.links) if at is None else at]
-    found: list[lines.Store] = []
+    hooks: list[lines.Store] = []
     if any(link.kind == "hook" for link in holder.links):
-        found.extend(lines.hooks(files))
-    for link in named if holder.kind == "cycle" else reversed(named):
-        if link.kind in ("attribute", "local", "global", "class", "hook"):
-            found.extend(lines.stores(files, _name(link)))
-        if found:
-            break
-    return found
+        hooks = lines.hooks(files)
+    for place in range(len(named)) if holder.kind == "cycle" else reversed(range(len(named))):
+        if named[place].kind in _NAMED:
+            found = lines.reaching(lines.stores(files, _name(named[place])), named[place])
+            if found:
+                keys = [] if holder.kind == "cycle" else _keys(named[place + 1 :])
+                inner = holder.links[len(named) + (at is not None) :]
+                return [*hooks, *matching.holding(found, keys, inner, born)]
+    return hooks
+
+
+def _keys(links: Sequence[Link]) -> list[str]:
+    return [link.text for link in links if link.text.startswith("[")]
+
+
+def _uses(holder: Holder | None, files: Sequence[str]) -> dict[str, bool]:
+    """What the program does with what it keeps there; nothing is assumed of a container without a name."""
+    named = _container(holder)
+    if not named:
+        return {"differentiated": True}
+    name, keys = _name(named[0]), tuple(_keys(named[1:]))
+    return {
+        "number": uses.as_numbers(files, name, keys),
+        "read": uses.is_read(files, name, keys),
+        "differentiated": uses.is_differentiated(files, name),
+    }
+
+
+def _container(holder: Holder | None) -> Sequence[Link]:
+    """The last link with a name before things pile up, and the subscripts after it."""
+    if holder is None:
+        return ()
+    at = grows_at(holder.links)
+    links = holder.links[: len(holder.links) if at is None else at]
+    place = max((place for place, link in enumerate(links) if link.kind in _NAMED), default=None)
+    return () if place is None else links[place:]
 
 
 def _name(link: Link) -> str:
@@ -249,7 +310,7 @@ def _directness(leak: Leak, most: int) -> tuple[object, ...]:
     return (
         leak.has("autograd", "saved", "grad"),
         leak.what == "nodes",
-        any(link.text in (".state", ".grad") for link in leak.links) and not leak.facts.get("parameter"),
+        leak.has("optimizer") and not leak.facts.get("parameter"),
         -leak.bytes if leak.bytes < most * 0.9 else -most,
         -len(leak.born),
         str(leak.born[:1]),

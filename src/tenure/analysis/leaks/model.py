@@ -1,4 +1,4 @@
-"""A leak, as the faults that it may be look at it."""
+"""A leak, as the rules see it."""
 
 from __future__ import annotations
 
@@ -7,21 +7,35 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tenure.analysis.leaks import lines
 from tenure.analysis.leaks.lines import Store
 from tenure.model import Holder, Link, Site, size
 
+SMALL = 256  # bytes of something kept without a graph that need no report
 _OTHERS = ("closure", "exception", "hook", "default", "generator")
 _INDEX = re.compile(r"\[(\d+)\]$")
 
 
 @dataclass(frozen=True)
 class Leak:
-    """Things of one origin of which more and more stayed alive.
+    """Objects of one origin that stay alive in growing numbers.
 
-    `what` they are and `name` are told in `tenure.frameworks.base.Crowd`. `count` and `bytes` are what there was when it
-    was last seen growing, `turns` how many steps went by until then, and `steps` in how many of them those that are left
-    were born: both 0 or 1 where there were no steps. `holder` is who kept them, if somebody was found; `stores` are the
-    statements that put them there; `retained` is what else the same holder keeps.
+    Attributes:
+        framework: "torch", "tensorflow" or "jax".
+        what: What grows: "buffers", "nodes" (of autograd graphs), "traces", "operations", "tapes" or "shared".
+        name: The name of the group, such as the function that is traced.
+        born: The `Site` of each allocation, innermost first.
+        count: The number of objects when they were last seen growing.
+        bytes: Their bytes.
+        steps: The number of steps in which they were created; 0 or 1 without steps.
+        turns: The number of steps until they were last seen growing; 0 or 1 without steps.
+        holder: The `Holder` that retains them, or None if none was found.
+        stores: The statements that store them.
+        facts: What is known about one of them, such as its shape.
+        retained: The bytes that the same holder retains besides them.
+        kinds: The number of allocation sites that this leak combines.
+        hooks: The functions that the files involved register as hooks.
+        retaining: The `Site` of each call that passes `retain_graph=True`.
     """
 
     framework: str
@@ -39,41 +53,53 @@ class Leak:
     kinds: int = 1  # how many birthplaces are told together
     hooks: frozenset[str] = frozenset()  # functions that the files involved register as hooks
     retaining: tuple[Site, ...] = ()  # where they tell backward to keep its graph
+    number: bool = False  # whether the program would do with Python numbers in place of these tensors
+    read: bool = False  # whether it reads the values that the container keeps
+    differentiated: bool = False  # whether the program calls backward() on what it computes from the container
 
     @property
     def links(self) -> tuple[Link, ...]:
-        """The holder's path, root first."""
+        """The links of the reference path, root first."""
         return () if self.holder is None else self.holder.links
 
     def has(self, *kinds: str) -> bool:
-        """Whether a link of the path is of one of these kinds."""
+        """Return whether the reference path has a link of one of these kinds."""
         return any(link.kind in kinds for link in self.links)
 
     @property
     def carries_graph(self) -> bool:
-        """Whether an autograd graph is kept with them."""
+        """True if they keep an autograd graph alive."""
         return self.what == "nodes" or bool(self.facts.get("graph")) or self.has("autograd")
 
     @property
     def is_scalar(self) -> bool:
-        """Whether they are single numbers."""
+        """True if they are single numbers."""
         return self.facts.get("shape") == [] or self.facts.get("shape") == [1]
 
     @property
+    def is_large(self) -> bool:
+        """True if one of them would be reported even without a graph."""
+        return bool((self.facts.get("bytes") or 0) > SMALL)
+
+    def end_of_loop(self, store: Store, method: str) -> tuple[tuple[int, int], str] | None:
+        """Return the end of the loop around a statement that calls this method, and how the loop is indented."""
+        return lines.end_of_loop(store, method)
+
+    @property
     def grows_at(self) -> Link | None:
-        """The link at which things pile up."""
+        """The link at which they accumulate."""
         at = grows_at(self.links)
         return None if at is None else self.links[at]
 
     @property
     def suspect(self) -> int | None:
-        """The link that should not be: the last name before things pile up."""
+        """The index of the link to remove: the last name before they accumulate."""
         at = grows_at(self.links)
         return None if at is None else max(0, at - 1)
 
     @property
     def container(self) -> str:
-        """The name under which they pile up, as the user would say it."""
+        """The name under which they accumulate, as the user would write it."""
         if self.holder is None:
             return ""
         at = grows_at(self.links)
@@ -83,13 +109,28 @@ class Leak:
         return told.name
 
     @property
+    def state(self) -> str:
+        """The variable or attribute that holds the tensor itself, or a tuple of tensors, as the source writes it; else ""."""
+        plain = [link for link in self.links if link.kind not in ("autograd", "saved", "thread")]
+        named = [link for link in plain if link.kind in ("local", "global", "attribute")]
+        rest = plain[len(named) :]
+        if not named or plain[: len(named)] != named or [link.kind for link in rest] not in ([], ["part"]):
+            return ""
+        return "".join(link.text for link in named)
+
+    @property
+    def in_tuple(self) -> bool:
+        """True if the state is a tuple of tensors."""
+        return self.has("part")
+
+    @property
     def path(self) -> list[str]:
-        """The holder's path as lines to read."""
+        """The reference path as lines of text."""
         return list(_told(self.holder)) if self.holder is not None else []
 
     @property
     def amount(self) -> str:
-        """How much it is, in words: `40 buffers, 1.2 MiB`."""
+        """The amount as text: `40 buffers (1.2 MiB)`."""
         noun = {
             "buffers": "buffers",
             "nodes": "steps' graph nodes",
@@ -98,7 +139,7 @@ class Leak:
             "tapes": "tapes",
             "shared": "shared tensors",
         }[self.what]
-        return f"{self.count:,} {noun}" + (f", {size(self.bytes)}" if self.bytes else "")
+        return f"{self.count:,} {noun}" + (f" ({size(self.bytes)})" if self.bytes else "")
 
 
 def grows_at(links: tuple[Link, ...]) -> int | None:

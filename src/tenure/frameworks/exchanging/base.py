@@ -95,7 +95,7 @@ def common(dtype: str) -> str:
     """The frameworks' name of a dtype in safetensors' spelling."""
     found = DTYPES.get(dtype)
     if found is None:
-        raise Unsupported(f"{dtype!r} is no dtype that tenure can share; those are {', '.join(DTYPES)}")
+        raise Unsupported(f"{dtype!r} is not a dtype that tenure can share; use one of {', '.join(DTYPES)}")
     return found[0]
 
 

@@ -21,7 +21,7 @@ class Jax:
     def host(self, tensor: Any, *, lasting: bool) -> Host:
         """The buffer's own bytes where it is one, on the host."""
         if hasattr(tensor, "_base_array"):
-            raise Unsupported("a typed PRNG key is no tensor; share jax.random.key_data(key) instead")
+            raise Unsupported("a typed PRNG key is not a tensor; share jax.random.key_data(key) instead")
         name = spelled(tensor.dtype.name, "JAX")
         if not tensor.is_fully_addressable:
             raise Unsupported("this JAX array has shards in other processes; share the addressable ones instead")
@@ -44,9 +44,9 @@ class Jax:
                 return Made(copy, True, f"JAX needs bytes at a multiple of {_ALIGNMENT}")
             made = jax.dlpack.from_dlpack(Capsule(buffer, dtype, shape, owner))
         if made.dtype.name != base.common(dtype):
-            raise Unsupported(f"this JAX makes {made.dtype.name} of {base.common(dtype)}")
+            raise Unsupported(f"this JAX converts {base.common(dtype)} to {made.dtype.name}")
         copied = _address(made) != start
-        return Made(made, copied, "JAX did not take these bytes as they are" if copied else "")
+        return Made(made, copied, "JAX did not accept these bytes as they are" if copied else "")
 
     def empty(self, dtype: str, shape: tuple[int, ...]) -> Any:
         """An array without elements."""

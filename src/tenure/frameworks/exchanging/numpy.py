@@ -22,16 +22,14 @@ class Numpy:
     def host(self, tensor: Any, *, lasting: bool) -> Host:
         """The array's own bytes, unless they lie in another order."""
         if tensor.dtype.hasobject or tensor.dtype.names is not None:
-            raise Unsupported(f"a NumPy array of {tensor.dtype} is no tensor: it has no plain numbers to share")
+            raise Unsupported(f"a NumPy array of {tensor.dtype} is not a tensor: it has no plain numbers to share")
         plain = tensor.view(numpy.ndarray)
         name = spelled(plain.dtype.name, "NumPy")
         swapped = not plain.dtype.isnative
         if swapped:
             plain = plain.astype(plain.dtype.newbyteorder("="))
         scattered = not plain.flags.c_contiguous
-        why = because(
-            "its bytes were in the other order" if swapped else "", "it is not contiguous" if scattered else ""
-        )
+        why = because("its bytes were in reverse order" if swapped else "", "it is not contiguous" if scattered else "")
         return Host(flat(plain), name, tensor.shape, "numpy", bool(why), why)
 
     def over(self, buffer: memoryview, dtype: str, shape: tuple[int, ...], owner: object, *, share: bool) -> Made:

@@ -28,7 +28,7 @@ class Torch:
             plain = plain.resolve_conj().resolve_neg().cpu().contiguous()
             why = because(
                 f"from {away} to the host" if away else "",
-                "its conjugate or negative was not worked out yet" if lazy else "",
+                "its conjugate or negation was not computed yet" if lazy else "",
                 "it is not contiguous" if scattered else "",
             )
             shape = tuple(tensor.shape)
@@ -38,7 +38,7 @@ class Torch:
         """A tensor on the buffer, which torch keeps; a copy of what must not be written to."""
         kind = _dtype(dtype)
         if buffer.readonly and not share:
-            why = "these bytes are read-only, and torch has no tensors that cannot be written to"
+            why = "these bytes are read-only, and torch has no read-only tensors"
             return Made(torch.frombuffer(bytearray(buffer), dtype=kind).reshape(shape), True, why)
         held = _writable(buffer, owner)
         if ctypes.addressof(held) % kind.itemsize:

@@ -50,7 +50,7 @@ class Jax:
             found = _EXHAUSTED.search(str(args[0]) if args else "")
             if found is not None:
                 wanted = int(float(found[1]) * _UNITS[found[2]]) if found[1] else None
-                tell(f"JAX could not get {size(wanted) if wanted else 'memory'} on its device", wanted)
+                tell(f"JAX could not allocate {size(wanted) if wanted else 'memory'} on its device", wanted)
 
         self._patched = _Error.__init__ = __init__
 
@@ -90,7 +90,7 @@ class Jax:
     def crowds(self, least: int) -> list[Crowd]:
         """Arrays born at one place; programs of one function compiled at one place."""
         compiled: dict[tuple[str, str], int] = {}
-        for (name, stack), count in list(self._compiled.items()):
+        for (name, stack), count in self._compiled.copy().items():
             key = name, stacks.plain(stack)
             compiled[key] = compiled.get(key, 0) + count
         return [

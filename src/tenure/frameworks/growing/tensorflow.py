@@ -87,18 +87,22 @@ class Tensorflow:
         """Tensors born at one place; operations that each run adds; traces of one function; tapes that are kept."""
         crowds = self.buffers()
         kept: dict[str, list[Any]] = {}
-        for stack, tapes in list(self._tapes.items()):
+        for stack, tapes in self._tapes.copy().items():
             kept.setdefault(stacks.plain(stack), []).extend(tape for one in tapes if (tape := one()) is not None)
         crowds.extend(Crowd("tensorflow", "tapes", place, len(tapes), members=tapes) for place, tapes in kept.items())
         traced: dict[tuple[str, str], int] = {}
-        for (name, stack), count in list(self._traced.items()):
+        for (name, stack), count in self._traced.copy().items():
             key = name, stacks.plain(stack)
             traced[key] = traced.get(key, 0) + count
         crowds.extend(Crowd("tensorflow", "traces", stack, count, name=name) for (name, stack), count in traced.items())
-        for graph, versions in list(self._runs.items()):
-            grown = sum(after > before for before, after in pairwise(versions))
-            if grown >= least and versions[-1] > versions[-2]:
-                crowds.append(Crowd("tensorflow", "operations", _latest(graph, versions[-2]), grown))
+        for ref in self._runs.keyrefs():
+            graph = ref()
+            versions = None if graph is None else self._runs.get(graph)
+            if versions is None:
+                continue
+            grown = [at for at, (before, after) in enumerate(pairwise(versions)) if after > before]
+            if len(grown) >= least and _goes_on(grown, len(versions) - 1):
+                crowds.append(Crowd("tensorflow", "operations", _latest(graph, versions[grown[-1]]), len(grown)))
         return [crowd for crowd in crowds if crowd.count >= least and crowd.stack]
 
     def buffers(self) -> list[Crowd]:
@@ -134,6 +138,15 @@ def _crowd(place: str, members: list[tuple[int, int, Any]]) -> Crowd:
     tensors = [tensor for *_, tensor in members]
     nbytes = sum(ADAPTER.info(tensor).nbytes for tensor in tensors)
     return Crowd("tensorflow", "buffers", place, len(tensors), nbytes, len({step for _, step, _ in members}), members=tensors)  # fmt: skip
+
+
+def _goes_on(grown: Sequence[int], runs: int) -> bool:
+    """Return whether a graph that these runs added to still grows: in the last one, or as regularly as up to the last ones.
+
+    A snapshot or an evaluation now and then adds to it in every tenth run, for example.
+    """
+    widest = max(after - before for before, after in pairwise(grown[len(grown) // 2 :])) if len(grown) > 3 else 1
+    return runs - 1 - grown[-1] <= widest and grown[len(grown) // 2] >= runs // 4
 
 
 def _latest(graph: Any, version: int) -> str:

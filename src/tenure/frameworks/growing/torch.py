@@ -43,7 +43,7 @@ class Torch:
     def on_failure(self, tell: Callable[[str, int | None], None]) -> None:
         """Of the host the allocator tells, of a GPU torch's own observer, from when CUDA is in use."""
         self._tell = tell
-        self._source.on_failure(lambda nbytes: tell(f"torch could not get {size(nbytes)} on the host", nbytes))
+        self._source.on_failure(lambda nbytes: tell(f"torch could not allocate {size(nbytes)} on the host", nbytes))
         if torch.version.cuda:
             torch.cuda._lazy_call(self._observe)
 
@@ -57,7 +57,9 @@ class Torch:
 
     def _out_of_memory(self, device: int, wanted: int, limit: int, free: int) -> None:
         if self._tell is not None:
-            self._tell(f"torch could not get {size(wanted)} on cuda:{device}, where {size(free)} were free", wanted)
+            self._tell(
+                f"torch could not allocate {size(wanted)} on cuda:{device}, where {size(free)} were free", wanted
+            )
 
     def stop(self) -> None:
         """Take the hooks out again; torch has no way to take an observer out, so it stays silent."""
@@ -87,6 +89,10 @@ class Torch:
         for one in self._source.crowds():
             places.setdefault(stacks.plain(one[0]), []).append(one)
         return [_crowd(place, parts) for place, parts in places.items()]
+
+    def graphs(self) -> list[str]:
+        """Return the stacks whose operations added nodes to an autograd graph."""
+        return [stacks.text(stack) for stack in self._source.graphs()]
 
     def _has_long_graphs(self, least: int) -> bool:
         """Whether graphs reached from step to step so often; where that is not seen, whether there were so many steps."""
@@ -150,6 +156,20 @@ class Torch:
         if issubclass(type(value), torch.Tensor) and address(value) in wanted:
             buffers.update((buffer.key, buffer) for buffer in ADAPTER.buffers(value))
         return False
+
+    def viewed(self, handles: list[Any]) -> int:
+        """Return how many bytes of one buffer these handles show together, of the buffer that they show most of.
+
+        A view keeps its base in native code. A base without other references does not count.
+        """
+        shown: dict[Any, int] = {}
+        idle = autograd.idle(handles)
+        with torch._C.DisableTorchFunction():
+            for handle in handles:
+                if id(handle) in idle:
+                    continue
+                shown[address(handle)] = shown.get(address(handle), 0) + handle.numel() * handle.element_size()
+        return max(shown.values(), default=0)
 
     def facts(self, handle: Any) -> dict[str, Any]:
         """What decides about the fault."""

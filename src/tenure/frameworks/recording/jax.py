@@ -179,7 +179,7 @@ class Looking:
         sink = self._sink
         if sink is None:
             return
-        for key, (ref, number) in list(self._known.items()):
+        for key, (ref, number) in self._known.copy().items():
             array = ref()
             if array is not None and array.is_deleted():
                 sink.ended(number, _how_deleted(array))

@@ -183,7 +183,7 @@ class Native:
             built.start(self._core._tellers, blocks, "roundup" not in settings)
         except RuntimeError:  # as of cudaMallocAsync and of allocators that are plugged in
             allocator = torch.cuda.get_allocator_backend()
-            self._sink.trouble(_UNSEEN.format("cuda", f"torch's allocator {allocator!r} does not say what it does"))
+            self._sink.trouble(_UNSEEN.format("cuda", f"torch's allocator {allocator!r} reports no allocations"))
             return
         self._cuda = built
 
@@ -208,6 +208,10 @@ class Native:
     def members(self, places: list[int]) -> list[int]:
         """The addresses of those that were born at these stacks, the oldest first."""
         return list(memoryview(self._core.members(places)).cast("q"))
+
+    def graphs(self) -> list[int]:
+        """Return the stacks whose operations added nodes to an autograd graph."""
+        return list(memoryview(self._core.graphs()).cast("q"))
 
     def crossed(self) -> int | None:
         """In how many steps an operation took a tensor whose graph is of an earlier step; None if that is not seen."""

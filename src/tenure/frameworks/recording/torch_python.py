@@ -128,7 +128,11 @@ class InPython:
 
     def members(self, places: list[int]) -> list[int]:
         """The addresses of those that were born at these stacks, the oldest first."""
-        return [known.address for known in self._known.values() if known.stack in places]
+        return [known.address for known in list(self._known.values()) if known.stack in places]
+
+    def graphs(self) -> list[int]:
+        """Return no stack: graphs are not seen from here."""
+        return []
 
     def crossed(self) -> int | None:
         """Not seen from here."""

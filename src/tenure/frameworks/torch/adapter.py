@@ -96,15 +96,15 @@ class Torch:
         if is_symbolic(tensor):
             return "it is symbolic: it has no bytes, and the trace that made it owns it"
         if tensor.is_nested:
-            return "a nested tensor has no single shape to keep; end its parts (x.unbind()) instead"
+            return "a nested tensor has no single shape to keep; release its parts (x.unbind()) instead"
         if not counts.has_storage(tensor):
-            return "it has no bytes: its data is an ended tensor's"
+            return "it has no bytes: its data belongs to a released tensor"
         if tensor.layout not in _SPARSE_PARTS and (tensor.layout != torch.strided or _without_storage(tensor)):
             return f"a {type(tensor).__name__} with layout {tensor.layout} keeps its bytes where tenure cannot reach"
         like, kind = torch.Tensor, type(tensor)
         layout = ("__basicsize__", "__dictoffset__", "__weakrefoffset__")
         same = all(getattr(kind, part) == getattr(like, part) for part in layout)
-        return "" if same else f"{kind.__name__} has __slots__ of its own, so its handle cannot be sealed"
+        return "" if same else f"{kind.__name__} has its own __slots__, so its handle cannot be marked as released"
 
     @_past_torch_function
     def sole(self, tensors: list[torch.Tensor]) -> dict[object, bool | None]:

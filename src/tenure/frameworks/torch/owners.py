@@ -72,7 +72,7 @@ def _belongings() -> set[int]:
     found: set[int] = set()
     # Modules whose state is in attributes: it grows from step to step.
     metrics = getattr(sys.modules.get("torchmetrics.metric"), "Metric", ())
-    for key, ref in list(_known.items()):
+    for key, ref in _known.copy().items():
         thing = ref()
         if thing is None:
             del _known[key]

@@ -64,7 +64,7 @@ class EndedTensor(torch.Tensor):  # type: ignore[misc]
         from tenure.errors import epitaph
 
         info = ended.find(self)
-        return epitaph(info) if info is not None else "<ended tensor>"
+        return epitaph(info) if info is not None else "<released tensor>"
 
     def __str__(self) -> str:
         """Say what it was and how it ended."""
@@ -179,7 +179,7 @@ def handles() -> Any:
 def _refuse(op: str, args: Any, kwargs: Any) -> Exception:
     handle = _first_ended([*args, *(kwargs or {}).values()])
     if handle is None:
-        return AssertionError(f"{op} was refused without an ended tensor")
+        return AssertionError(f"{op} was rejected without a released tensor")
     return ended.complain(handle, op, sites.here())
 
 

@@ -59,7 +59,7 @@ def first_value(maker: Maker, wanted: Wanted) -> Any:
     if isinstance(init, str):
         if init not in INITS:
             raise Unsupported(
-                f"init={init!r} is no first value; it is one of {', '.join(INITS)}, or a function, a number, a tensor"
+                f"init={init!r} is not a first value; use one of {', '.join(INITS)}, or a function, a number, a tensor"
             )
         return maker.named(init, wanted.whole_shape(), dtype, wanted.name)
     if isinstance(init, bool | int | float | complex) and shape is not None:
@@ -75,5 +75,5 @@ def first_value(maker: Maker, wanted: Wanted) -> Any:
         raise Unsupported(f"{maker.name} cannot make a tensor of {made!r:.60} for {wanted.name!r}: {told}") from error
     found = tuple(value.shape)
     if shape is not None and found != shape:
-        raise Unsupported(f"{wanted.name!r} is to have the shape {list(shape)}, and its init gives {list(found)}")
+        raise Unsupported(f"{wanted.name!r} must have the shape {list(shape)}, but its init returns {list(found)}")
     return value

@@ -1,1 +1,1 @@
-"""What pytest's plugin does when `--tenure` asks for it: the watch over tests, its limits, its verdicts."""
+"""The pytest plugin under `--tenure`: checks of tests, limits, and results."""

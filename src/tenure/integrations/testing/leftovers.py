@@ -1,4 +1,4 @@
-"""What a test left behind: what grew, who holds it, and whether that is a leak, a cache that has warmed up, or neither.
+"""The memory that a test left allocated: what grew, what retains it, and whether that is a leak or a warm cache.
 
 Between two tests a program is at rest, so whatever is still alive, is kept. Not all of it is a mistake: a fixture of
 the module keeps its model, a library its tables, a cache its first entry, a name its last value. Without a limit of the
@@ -35,7 +35,7 @@ _WAITING = ("thread", "generator", "coroutine", "exception")
 
 @dataclass(frozen=True)
 class Left:
-    """What is left of one birthplace. `piles` says that it is a leak, whatever the limit."""
+    """The memory left from one allocation site. `piles`: it is a leak, whatever the limit."""
 
     count: int
     nbytes: int
@@ -44,7 +44,7 @@ class Left:
 
 
 def findings(left: Iterable[Left]) -> list[Finding]:
-    """The faults that these are, what piles up first; nothing of what nobody is known to hold."""
+    """Return the findings for what is left, leaks first, and only where a holder is known."""
     piles = judge.together(one.leak for one in left if one.leak is not None and one.piles)
     single = judge.together(one.leak for one in left if one.leak is not None and not one.piles)
     found = [next((told for fault in IN_RUN if (told := fault.in_run(leak)) is not None), None) for leak in piles]
@@ -62,7 +62,7 @@ class Search:
     def look(
         self, crowds: list[tuple[Crowd, Growing]], wanted: Mapping[Birthplace, tuple[int, int]]
     ) -> tuple[list[Left], int]:
-        """What is left of these birthplaces, without what fixtures and libraries keep; and the bytes of these."""
+        """Return what is left from these allocation sites, without what fixtures and libraries keep, and its bytes."""
         chosen = [pair for pair in crowds if (pair[0].framework, pair[0].stack) in wanted]
         crowds.clear()
         chosen.sort(key=lambda pair: -wanted[pair[0].framework, pair[0].stack][1])
@@ -100,7 +100,7 @@ class Search:
         return Left(count, nbytes, leak, piles=_piles_up(leak))
 
     def _is_own(self, holder: Holder) -> bool:
-        """Whether it is the project's: not a library's, and not what a fixture of a wider scope has made."""
+        """Return whether it belongs to the project: not to a library, and not to a fixture of a wider scope."""
         if any(".cached_result" in link.text for link in holder.links) or holder.kind == "native":
             return False
         first = holder.links[0]
@@ -120,7 +120,7 @@ class Search:
 
 
 def _holders(crowd: Crowd, growing: Growing, count: int) -> tuple[dict[str, Any], list[Holder]]:
-    """What one of the newest is, and who holds it and another."""
+    """Return a description of one of the newest objects, and the holders of two."""
     members = list(growing.members(crowd))[-count:]
     sample = [members[0], members[-1]] if len(members) > 1 else members
     handles, buffers = growing.held(crowd, sample)
@@ -132,7 +132,7 @@ def _holders(crowd: Crowd, growing: Growing, count: int) -> tuple[dict[str, Any]
 
 
 def _piles_up(leak: Leak) -> bool:
-    """Whether it is more each time the test runs: what one name holds, or a cache with few entries, is not."""
+    """Return whether each run of the test adds more; one name, or a cache with few entries, does not."""
     links = leak.links
     at = grows_at(links)
     if leak.bytes < _SMALL * leak.count and not leak.carries_graph:
@@ -151,7 +151,7 @@ def _piles_up(leak: Leak) -> bool:
 
 
 def _kept(leak: Leak) -> Finding:
-    """What is kept, and is no kind of growth."""
+    """Return the finding for memory that is kept, and fits no rule about growth."""
     places = [Place.at("birth", site) for site in leak.born[:1]]
     inside = [
         store for store in leak.stores if leak.born and store.function == leak.born[0].function.rpartition(".")[2]
@@ -160,16 +160,16 @@ def _kept(leak: Leak) -> Finding:
     if not leak.stores:
         places += [Place.at("holder", link.site) for link in leak.links if link.site is not None][:1]
     return tn315_other_name_holds.FAULT.finding(
-        f"`{leak.container}` still holds {size(leak.retained)} that the test made",
+        f"`{leak.container}` still references {size(leak.retained)} that the test created",
         places,
-        reason="What is alive when a test is over, something outside of it keeps.",
-        fix=Fix("reset it when the test ends (monkeypatch, or a fixture with a teardown), or keep no tensor there"),
+        reason="Something outside the test still references this memory after the test.",
+        fix=Fix("reset it after the test (monkeypatch, or a fixture with a teardown), or store no tensor there"),
         evidence={"framework": leak.framework, "count": leak.count, "bytes": leak.bytes, "path": leak.path},
     )
 
 
 def _packages(root: Path) -> frozenset[str]:
-    """The names of the project's own packages, which may be tested where they are installed."""
+    """Return the names of the project's own packages, which may be tested where they are installed."""
 
     def names(folder: Path) -> Iterable[str]:
         try:

@@ -15,14 +15,14 @@ _NAMES = ("max_leaked", "max_peak")
 
 @dataclass(frozen=True)
 class Limits:
-    """In bytes; None where nothing is said."""
+    """The limits of a test in bytes, or None."""
 
     leaked: int | None = None
     peak: int | None = None
 
 
 def of(item: pytest.Item) -> Limits:
-    """The limits of a test: of its nearest marks, each for itself. Raises `UsageError` for what is no limit."""
+    """Return the limits of a test, each from its nearest mark. Raise `UsageError` for an invalid limit."""
     found: dict[str, int] = {}
     for mark in item.iter_markers("tenure"):
         unknown = [name for name in mark.kwargs if name not in _NAMES]

@@ -1,4 +1,4 @@
-"""What made a test's peak: what was alive at its highest moment, by line."""
+"""The lines that made a test's peak."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINES = 3
 
 
 def findings(folder: Path, parts: Sequence[Window], device: str) -> Iterator[Finding]:
-    """The lines that made the most of it, of what was born in the test."""
+    """Yield the findings for the lines that allocated most of the peak during the test."""
     import pyarrow as pa
 
     span = max((part.spans[device] for part in parts if device in part.spans), key=lambda one: one.most - one.first)
@@ -37,7 +37,7 @@ def findings(folder: Path, parts: Sequence[Window], device: str) -> Iterator[Fin
             count = f"{site.count:,} {'buffer' if site.count == 1 else 'buffers'}"
             kind = f" of kind {site.kind}" if site.kind else ""
             yield tn502_makes_the_peak.FAULT.finding(
-                f"{size(site.bytes)} of what was alive at the test's peak on {device} were made at this line",
+                f"{size(site.bytes)} of the memory alive at the test's peak on {device} was allocated at this line",
                 [Place.at("birth", Site(site.file, site.line, site.function or ""))],
                 reason=f"{count}{kind}",
                 evidence={"bytes": site.bytes, "buffers": site.count, "device": device},

@@ -1,4 +1,4 @@
-"""What the fixture `tenure_trace` gives: a recording of one test."""
+"""The recording of one test that the fixture `tenure_trace` returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test report says of tensor memory, and the line at the end of a run."""
+"""The texts about tensor memory in a test report, and the last line of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TOLD = 5  # findings in one report
 
 @dataclass(frozen=True)
 class Verdict:
-    """Why a test fails: in one line, and the findings."""
+    """The reason why a test fails, as one line, and its findings."""
 
     line: str
     nbytes: int
@@ -32,7 +32,7 @@ class Verdict:
 
 @dataclass
 class Totals:
-    """What was seen in a run, or in one process of it."""
+    """The totals of a run, or of one process of it."""
 
     tests: int = 0
     failed: int = 0
@@ -44,12 +44,12 @@ class Totals:
     notes: list[str] = field(default_factory=list)
 
     def reach(self, name: str, nbytes: int) -> None:
-        """A test needed so much."""
+        """Note the peak of a test."""
         if nbytes > self.peak:
             self.peak, self.highest = nbytes, name
 
     def add(self, told: dict[str, Any]) -> None:
-        """What another process has seen."""
+        """Add the totals of another process."""
         for name in ("tests", "failed", "leaked", "kept", "spared"):
             setattr(self, name, getattr(self, name) + told[name])
         self.reach(told["highest"], told["peak"])
@@ -61,25 +61,25 @@ class Totals:
 
 
 class Collected:
-    """Where xdist hands out tests: what all processes have seen, in one line."""
+    """The totals of all processes under xdist."""
 
     def __init__(self) -> None:
         self._totals = Totals()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """One of them has ended."""
+        """Add the totals of a worker that has exited."""
         told = getattr(node, "workeroutput", {}).get("tenure")
         if told:
             self._totals.add(told)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """One line at the end."""
+        """Print the totals."""
         summarize(terminalreporter, self._totals)
 
 
 def leaked(left: Sequence[Left], limits: Limits) -> Verdict | None:
-    """The verdict on what is left: over the limit if there is one, else if something piles up."""
+    """Return the verdict on what is left: over the limit if there is one, else if something accumulates."""
     from tenure.integrations.testing.leftovers import findings
 
     counted = [one for one in left if limits.leaked is not None or one.piles]
@@ -87,20 +87,20 @@ def leaked(left: Sequence[Left], limits: Limits) -> Verdict | None:
     if not counted or (limits.leaked is not None and nbytes <= limits.leaked):
         return None
     count = sum(one.count for one in counted)
-    allowed = "" if limits.leaked is None else f"; it may leave {size(limits.leaked)}"
+    allowed = "" if limits.leaked is None else f"; the limit is {size(limits.leaked)}"
     noun = "buffer" if count == 1 else "buffers"
-    line = f"the test left {size(nbytes)} behind in {count:,} {noun}{allowed}"
+    line = f"the test leaked {size(nbytes)} in {count:,} {noun}{allowed}"
     found = findings(counted)
     if not found:
-        line += "; nobody was found who holds it"
+        line += "; no reference to it was found"
     return Verdict(line, nbytes, tuple(found))
 
 
 def too_high(folder: Path, parts: Sequence[Window], device: str, rise: int, limit: int) -> Verdict:
-    """The verdict on a peak over the limit, with the lines that made the most of it."""
+    """Return the verdict on a peak over the limit, with the lines that made the most of it."""
     from tenure.integrations.testing import peak
 
-    line = f"the test rose {size(rise)} above where it began; it may rise {size(limit)}"
+    line = f"memory rose by {size(rise)} during the test; the limit is {size(limit)}"
     return Verdict(line, 0, tuple(peak.findings(folder, parts, device)))
 
 
@@ -122,7 +122,7 @@ def fail(report: pytest.TestReport, verdict: Verdict) -> None:
 
 
 def summarize(reporter: Any, totals: Totals) -> None:
-    """One line, and what went wrong with the watch."""
+    """Print one line of totals, and problems of the checks."""
     if totals.tests:
         told = [f"{totals.tests:,} {'test' if totals.tests == 1 else 'tests'} watched"]
         told.append(f"{size(totals.leaked)} leaked" if totals.leaked else "nothing leaked")
@@ -136,7 +136,7 @@ def summarize(reporter: Any, totals: Totals) -> None:
 
 
 def _clean(text: str) -> str:
-    """What must not reach the terminal as commands, taken out; where there is nothing, nothing is loaded for it."""
+    """Return the text without control characters. A text without any loads no module."""
     if text.isprintable():
         return text
     from tenure.views.formats.text import clean

@@ -87,12 +87,12 @@ class TestWatch:
     # The tests
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """A mark that says nothing sensible is told before anything runs; in a process of xdist's, its test fails."""
+        """Report invalid marks before anything runs; in a process of xdist, the test fails."""
         for item in () if hasattr(self._config, "workerinput") else items:
             of(item)
 
     def pytest_runtest_logstart(self) -> None:
-        """Before the first test: what its module made when it was imported is not the test's."""
+        """Note what modules allocated at import, before their first test: it does not belong to the test."""
         if not self.totals.tests and self._watched is not None:
             self._before = self._watched.alive()
             self._watched.meter.drop(self._parts.pop())
@@ -100,7 +100,7 @@ class TestWatch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
-        """What a fixture of a wider scope makes is not the test's that is the first to need it."""
+        """Do not count what a fixture of a wider scope creates for the first test that uses it."""
         watched = self._watched
         if fixturedef.scope == "function" or watched is None:
             return (yield)
@@ -153,7 +153,7 @@ class TestWatch:
     # What became of a test
 
     def _after(self, item: pytest.Item, *, passed: bool) -> verdicts.Verdict | None:
-        """What is wrong with what the test left behind or needed; None if nothing is."""
+        """Return why the test fails, for what it left allocated or needed; None if it passes."""
         self.totals.tests += 1
         watched, wide = self._watched, self._wide
         parts, self._wide = self._parts, {}
@@ -222,7 +222,7 @@ class TestWatch:
             output["tenure"] = self.totals.as_dict()
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """One line at the end."""
+        """Print the totals."""
         verdicts.summarize(terminalreporter, self.totals)
 
 

@@ -1,4 +1,4 @@
-"""Named tensors that outlive scopes: in memory, in files, on a Ray cluster. `Store` is the face of all three."""
+"""`Store`: named tensors in memory, in files, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -21,20 +21,27 @@ KINDS = ("memory", "file", "ray")
 
 
 class CopyWarning(UserWarning):
-    """A tensor was copied on its way out of a store, because it was asked for as another framework's."""
+    """A tensor was copied when it was read from a store as a tensor of another framework."""
 
 
 class Store(MutableMapping[str, Any]):
-    """Named tensors that outlive scopes, reachable from other functions, threads, processes and machines.
+    """A mapping from names to tensors, shared by functions, threads, processes or machines.
 
-    `url` says where they lie: "memory:" (this process; "memory:NAME" is one store for all who say that name),
-    "file:PATH" (a folder, shared between processes and kept), "ray:NAMESPACE" (the object store of a Ray cluster).
-    Names are words joined by slashes: `encoder/w`.
+    Names are parts joined by slashes: `encoder/w`. A tensor that was read stays valid when its name is set again or
+    deleted.
 
     Example:
         store = tenure.Store("memory:")
         store["encoder/w"] = weight
         store.get("encoder/w", like="jax")
+
+    Arguments:
+        url: Where the tensors are stored. "memory:" is this process, and "memory:NAME" is one store for all who use that
+            name. "file:PATH" is a folder that processes share and that stays. "ray:NAMESPACE" is the object store of a
+            Ray cluster.
+
+    Raises:
+        StoreError: The URL is wrong, or the store cannot be opened.
     """
 
     def __init__(self, url: str = "memory:") -> None:
@@ -45,7 +52,7 @@ class Store(MutableMapping[str, Any]):
 
     @property
     def url(self) -> str:
-        """Where the tensors lie."""
+        """The URL of the store."""
         return self._backend.url
 
     def __getitem__(self, name: str) -> Any:
@@ -78,9 +85,14 @@ class Store(MutableMapping[str, Any]):
         return f"<Store {self.url}{inside}, {len(self)} names>"
 
     def get(self, name: str, default: Any = None, *, like: str | None = None) -> Any:
-        """The tensor of a name, or `default`; with `like` as that framework's ("torch", "jax", "tensorflow", "numpy").
+        """Return the tensor of a name, or `default` if there is none.
 
-        Frameworks share the bytes by DLPack where they can; where not, a `CopyWarning` says that there are two now, and why.
+        Frameworks share the bytes through DLPack where they can. Otherwise a `CopyWarning` gives the reason for the copy.
+
+        Arguments:
+            name: The name.
+            default: The result if nothing has this name.
+            like: Return a tensor of this framework: "torch", "jax", "tensorflow" or "numpy".
         """
         if like is None:
             with contextlib.suppress(KeyError, TypeError):
@@ -94,7 +106,7 @@ class Store(MutableMapping[str, Any]):
         return reading.value
 
     def read(self, name: str, *, like: str | None = None) -> Reading:
-        """The tensor of a name with its version, and whether its bytes were copied."""
+        """Return the tensor of a name together with its version, and whether its bytes were copied."""
         whole = self._whole(name)
         try:
             return self._backend.get(whole, like)
@@ -102,20 +114,26 @@ class Store(MutableMapping[str, Any]):
             raise self._missing(whole) from None
 
     def put(self, name: str, tensor: Any, *, expect: int | None = None) -> int:
-        """Set a name, and say its new version.
+        """Set a name to a tensor, and return its new version.
 
-        With `expect`, only if nobody set it since that version was read (0: if there is none): else `StoreError`
-        (`NameTaken`) says who did, and nothing is changed.
+        Arguments:
+            name: The name.
+            tensor: The tensor.
+            expect: Set the name only if its version is still this one; 0 means that it must not exist.
+
+        Raises:
+            StoreError: The version is another one. The message shows who changed it; nothing is changed.
+            NameTaken: `expect` is 0 and the name exists.
         """
         return self._backend.put(self._whole(name), tensor, Doer.here(), expect)
 
     def version(self, name: str) -> int:
-        """The version of a name, 0 if there is none. It rises with every put, and never comes again."""
+        """Return the version of a name, or 0 if it does not exist. Each put increases it; no version is used twice."""
         entry = self._backend.entry(self._whole(name))
         return entry.version if entry else 0
 
     def entry(self, name: str) -> Entry:
-        """What is known of a name without reading it: shape, dtype, bytes, version, and who put it."""
+        """Return what the store knows about a name without reading its bytes: shape, dtype, size, version, and who put it."""
         whole = self._whole(name)
         entry = self._backend.entry(whole)
         if entry is None:
@@ -123,9 +141,15 @@ class Store(MutableMapping[str, Any]):
         return entry
 
     def delete(self, name: str, *, wait: float = 0) -> Remains:
-        """End a name and say what remains of its bytes, and who holds them.
+        """Delete a name, and return what remains of its bytes and what retains them.
 
-        A name that is leased is not deleted: after `wait` seconds, `StoreError` names the leaseholders.
+        Arguments:
+            name: The name.
+            wait: The seconds to wait for leases of the name.
+
+        Raises:
+            StoreError: The name is still leased. The message shows by whom; nothing is deleted.
+            NameMissing: The name does not exist.
         """
         whole = self._whole(name)
         try:
@@ -134,7 +158,7 @@ class Store(MutableMapping[str, Any]):
             raise self._missing(whole) from None
 
     def lease(self, name: str) -> Lease:
-        """A promise that the name stays while it is used: `with store.lease("w") as w:`."""
+        """Return a lease, which prevents the deletion of the name: `with store.lease("w") as w:`."""
         whole = self._whole(name)
         try:
             reading, token = self._backend.lease(whole, Doer.here())
@@ -147,23 +171,23 @@ class Store(MutableMapping[str, Any]):
             raise
 
     def leases(self, name: str) -> list[Doer]:
-        """Who leases this name now."""
+        """Return who leases this name now."""
         return self._backend.leases(self._whole(name))
 
     def scope(self, prefix: str) -> Store:
-        """The names below a prefix, as a store of their own: `store.scope("encoder")["w"]` is `store["encoder/w"]`."""
+        """Return the names below a prefix as a store: `store.scope("encoder")["w"]` is `store["encoder/w"]`."""
         below = Store.__new__(Store)
         below._backend, below._known = self._backend, self._known
         below._prefix = self._whole(prefix.removesuffix("/")) + "/"
         return below
 
     def close(self) -> None:
-        """Let go of files and connections. Tensors that were read stay good; the store cannot be used again."""
+        """Close files and connections. Tensors that were read stay valid; the store cannot be used again."""
         self._known[0] = {}
         self._backend.close()
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """The tensor of a name; where there is none, `default`, which is put. Of several at once, one puts."""
+        """Return the tensor of a name. If there is none, put `default` first; of several callers only one puts."""
         while True:
             try:
                 return self[name]
@@ -181,7 +205,7 @@ class Store(MutableMapping[str, Any]):
         if self.url.startswith("memory:"):
             raise StoreError(
                 f"{self.url} is in this process, and cannot be sent to another; "
-                'what several processes share lies in a "file:PATH" or "ray:NAMESPACE" store'
+                'processes share tensors in a "file:PATH" or "ray:NAMESPACE" store'
             )
         return _opened, (self.url, self._prefix)
 
@@ -204,7 +228,7 @@ def _opened(url: str, prefix: str) -> Store:
 
 
 class Lease:
-    """A promise that a name of a store stays: until `release()`, the end of the `with` block, or of the lease itself."""
+    """A promise that a name of a store is not deleted, until `release()` or the exit of the `with` block."""
 
     def __init__(self, backend: Backend, name: str, reading: Reading, token: str) -> None:
         self.name = name
@@ -219,11 +243,11 @@ class Lease:
 
     @property
     def active(self) -> bool:
-        """Whether the promise still holds."""
+        """True until the lease is released."""
         return self._finalizer.alive
 
     def release(self) -> None:
-        """End the promise; a second time does nothing."""
+        """Release the lease. A second call has no effect."""
         try:
             self._finalizer()
         except BaseException:  # an interrupt may have come before the store was told
@@ -238,7 +262,7 @@ class Lease:
 
 
 def missing(backend: Backend, name: str) -> NameMissing:
-    """The error for a name that is not there: who deleted it, and what there is instead."""
+    """Return the error for a name that does not exist: who deleted it, and which names are similar."""
     lines = [f"the store {backend.url} has no tensor named {name!r}"]
     grave = backend.grave(name)
     if grave is not None:
@@ -248,25 +272,25 @@ def missing(backend: Backend, name: str) -> NameMissing:
     if near:
         lines.append(f"  nearest: {', '.join(map(repr, near))}")
     elif not names:
-        lines.append("  it has no names at all")
-    lines.append(f"  fix:     put it first (store[{name!r}] = x), or ask with store.get({name!r}), which gives None")
+        lines.append("  the store is empty")
+    lines.append(f"  fix:     put it first (store[{name!r}] = x), or use store.get({name!r}), which returns None")
     return NameMissing("\n".join(lines))
 
 
 def conflict(backend: Backend, name: str, expect: int, entry: Entry | None) -> StoreError:
-    """The error for a put that came too late: what is there now, and who put it."""
-    now = f"is at version {entry.version}, put by {entry.put}" if entry else "is not there"
-    wanted = f"version {expect} was expected" if expect else "was to be created"
+    """Return the error for a put whose `expect` is out of date: the current version, and who put it."""
+    now = f"it is at version {entry.version}, put by {entry.put}" if entry else "it does not exist"
+    wanted = f"was expected to be at version {expect}" if expect else "was expected not to exist"
     kind = StoreError if expect else NameTaken
     return kind(f"{_told(backend)} {name!r} {wanted}, but {now}; nothing was changed. Read it again, and retry")
 
 
 def leased(backend: Backend, name: str, holders: list[Doer], *, mine: bool = False) -> StoreError:
-    """The error for deleting what somebody uses: by whom. `mine` says that the one who deletes would wait for himself."""
+    """Return the error for deleting a name that is leased. `mine`: the caller itself holds the lease."""
     lines = [f"{_told(backend)} {name!r} is in use and was not deleted"]
     lines += [f"  leased: {holder}" for holder in holders]
     if mine:
-        lines.append("  fix:    end the lease first: it is this thread's own, which would wait for itself")
+        lines.append("  fix:    release the lease first: it belongs to this thread, which would wait for itself")
     else:
         lines.append(f"  fix:    release those leases, or wait for them: store.delete({name!r}, wait=seconds)")
     return StoreError("\n".join(lines))
@@ -277,7 +301,7 @@ def _told(backend: Backend) -> str:
 
 
 def described(entry: Entry) -> str:
-    """An entry in one line, as lists show it."""
+    """Return an entry as one line, for lists."""
     sizes = ", ".join(map(str, entry.shape))
     return f"{entry.name}  {entry.framework} {entry.dtype}[{sizes}]  {size(entry.nbytes)}  version {entry.version}"
 
@@ -286,6 +310,6 @@ def _connect(url: str) -> Backend:
     kind, colon, rest = url.partition(":") if isinstance(url, str) else ("", "", "")
     if not colon or kind not in KINDS:
         told = ", ".join(f'"{one}:…"' for one in KINDS)
-        raise StoreError(f"{url!r} is no store: the URL begins with one of {told}")
+        raise StoreError(f"{url!r} is not a store: the URL begins with one of {told}")
     module = importlib.import_module(f"tenure.sharing.store.{kind}")
     return cast("Backend", module.connect(rest, url))

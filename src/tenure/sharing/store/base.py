@@ -1,4 +1,4 @@
-"""What a store asks of the place where its tensors lie: one backend for each kind of URL."""
+"""The interface between a store and its storage: one backend for each kind of URL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from tenure.model import Remains, Site
 
 @dataclass(frozen=True, slots=True)
 class Doer:
-    """Who did something to a name: the line, thread and process, and when (seconds since 1970)."""
+    """The origin of a change or a lease: the source line, thread and process.
+
+    Attributes:
+        site: The `Site`, or None.
+        process: The process id.
+        thread: The name of the thread.
+        time: When, in seconds since 1970.
+        host: The name of the machine, or "".
+    """
 
     site: Site | None
     process: int = field(default_factory=os.getpid)
@@ -24,7 +32,7 @@ class Doer:
 
     @classmethod
     def here(cls) -> Doer:
-        """The caller's own line."""
+        """Return the caller's own line, thread and process."""
         return cls(sites.here())
 
     def __str__(self) -> str:
@@ -35,9 +43,16 @@ class Doer:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a store knows of a name without reading its bytes.
+    """The description of a name in a store, without its bytes.
 
-    `version` rises with every put of this name and never comes again, also not after a delete.
+    Attributes:
+        name: The name.
+        version: The version. It rises with every put of this name; none is used twice, also not after a delete.
+        framework: "torch", "tensorflow", "jax" or "numpy".
+        shape: The size of each dimension.
+        dtype: The element type, such as "float32".
+        nbytes: The size in bytes.
+        put: The `Doer` that put it.
     """
 
     name: str
@@ -51,7 +66,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A tensor as it came out of a store: which version it is, and whether its bytes were copied on the way, and why."""
+    """A tensor that was read from a store.
+
+    Attributes:
+        value: The tensor.
+        version: Its version.
+        copied: Whether its bytes were copied for this reading.
+        why: The reason for the copy, or "".
+    """
 
     value: Any
     version: int
@@ -73,7 +95,7 @@ class Missing(LookupError):
 
 
 class Backend(Protocol):
-    """Where the tensors of a store lie. Names come checked and complete. Every call may come from any thread.
+    """The storage of a store's tensors. Names are validated and complete. Any thread may call any method.
 
     Everything that changes a name is atomic: readers see the old or the new, never half of one.
     """
@@ -87,13 +109,13 @@ class Backend(Protocol):
         """
 
     def get(self, name: str, like: str | None) -> Reading:
-        """The tensor of a name as its own framework's, or as that of `like`. Raises `Missing`."""
+        """Return the tensor of a name as a tensor of its own framework, or of `like`. Raise `Missing`."""
 
     def entry(self, name: str) -> Entry | None:
-        """What is known of a name; None if there is none."""
+        """Return the entry of a name, or None."""
 
     def names(self) -> list[str]:
-        """All names, in order."""
+        """Return all names, in order."""
 
     def delete(self, name: str, by: Doer, wait: float) -> Remains:
         """End a name, once nobody leases it; what remains of its bytes, and who holds them. Raises `Missing`.
@@ -102,16 +124,16 @@ class Backend(Protocol):
         """
 
     def grave(self, name: str) -> Grave | None:
-        """Who deleted this name last, if that is known."""
+        """Return who deleted this name last, if that is known."""
 
     def lease(self, name: str, by: Doer) -> tuple[Reading, str]:
-        """The tensor, and a token for the promise that nobody deletes its name meanwhile. Raises `Missing`."""
+        """Return the tensor, and a token of the lease that prevents deletion. Raise `Missing`."""
 
     def release(self, name: str, token: str) -> None:
         """End a lease; a token that is unknown (its process was taken for dead) is passed over."""
 
     def leases(self, name: str) -> list[Doer]:
-        """Who leases this name now. Those of dead processes are not among them."""
+        """Return who leases this name now, without processes that have exited."""
 
     def close(self) -> None:
         """Let go of files, maps and connections. Tensors that were handed out stay good."""

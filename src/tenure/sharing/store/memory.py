@@ -28,7 +28,7 @@ _GRAVES = 1024
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a name stands for."""
+    """The value of a name."""
 
     value: Any
     entry: Entry
@@ -51,7 +51,7 @@ class Room:
         _all.add(self)
 
     def forked(self) -> None:
-        """In a child there are copies of the tensors, the thread that forked, and no others that could hold the lock."""
+        """Create a new lock in a forked child: it has copies of the tensors, and only the thread that forked."""
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         me = threading.get_ident()
@@ -67,7 +67,7 @@ _naming = threading.Lock()
 
 
 def connect(rest: str, url: str) -> MemoryStore:
-    """The store of that name, one for the whole process; without a name, one of its own."""
+    """Return the store of that name, one for the process; without a name, a new one."""
     if not rest:
         return MemoryStore(Room(url))
     name = checked(rest)
@@ -85,7 +85,7 @@ class MemoryStore:
         self._lender = room
 
     def put(self, name: str, tensor: Any, by: Doer, expect: int | None) -> int:
-        """The tensor itself; from now on no scope ends it."""
+        """Store the tensor itself; no scope releases it any more."""
         for region in regions.opened():
             region.take([tensor])
         info = exchange.live(tensor)
@@ -103,7 +103,7 @@ class MemoryStore:
         return last + 1
 
     def get(self, name: str, like: str | None) -> Reading:
-        """The tensor itself, or another framework's on the same bytes."""
+        """Return the tensor itself, or one of another framework on the same bytes."""
         kept = self._room.kept.get(name)
         if kept is None:
             raise Missing(name)
@@ -115,7 +115,7 @@ class MemoryStore:
         return kept.entry if kept else None
 
     def names(self) -> list[str]:
-        """In order."""
+        """Return all names, in order."""
         return sorted(self._room.kept)
 
     def delete(self, name: str, by: Doer, wait: float) -> Remains:
@@ -147,7 +147,7 @@ class MemoryStore:
             room.forgotten = max(room.forgotten, oldest.version)
 
     def grave(self, name: str) -> Grave | None:
-        """One of the last thousand."""
+        """Return one of the last thousand deletion records."""
         return self._room.graves.get(name)
 
     def lease(self, name: str, by: Doer) -> tuple[Reading, str]:
@@ -167,7 +167,7 @@ class MemoryStore:
             raise
 
     def release(self, name: str, token: str) -> None:
-        """Also after the store was closed."""
+        """Release a lease, also after the store was closed."""
         room = self._lender
         with room.lock:
             leases = room.leases.get(name, {})
@@ -177,13 +177,13 @@ class MemoryStore:
             room.changed.notify_all()
 
     def leases(self, name: str) -> list[Doer]:
-        """Of all threads."""
+        """Return the leases of all threads."""
         room = self._room
         with room.lock:
             return [holder for holder, _ in room.leases.get(name, {}).values()]
 
     def close(self) -> None:
-        """Only this opening ends; the room goes with the last, or, where it has a name, stays for the next."""
+        """Close this handle. The contents are dropped with the last one; those of a named store stay."""
         self.known = {}
         self._opened = None
 
@@ -203,7 +203,7 @@ def _reading(kept: Kept, like: str | None) -> Reading:
 
 def _keeper() -> Iterator[tuple[object, tuple[Link, ...]]]:
     for room in list(_all):
-        for name, kept in list(room.kept.items()):
+        for name, kept in room.kept.copy().items():
             yield kept, (Link(room.url, "store", kept.entry.put.site), Link(f"[{name!r}]", "entry"))
 
 

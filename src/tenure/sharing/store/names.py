@@ -10,33 +10,35 @@ _LONGEST = 512  # bytes, in UTF-8
 
 
 class BadName(StoreError, ValueError):
-    """What was given cannot be a name."""
+    """The error for a value that cannot be a name."""
 
 
 def checked(name: object) -> str:
-    """The name, or `BadName` with what is wrong with it. Letters that look the same in Unicode are the same (NFC)."""
+    """Return the normalised name. Raise `BadName` with the reason. Unicode letters that look the same are the same (NFC)."""
     if not isinstance(name, str):
         raise BadName(f"a name is a str, not {type(name).__name__}: {name!r:.80}")
     try:
         length = len(name.encode())
     except UnicodeEncodeError:
-        raise BadName(f"a name must be text that can be written down: {name!r:.80}") from None
+        raise BadName(f"a name must be valid Unicode: {name!r:.80}") from None
     if length <= _LONGEST:
         name = unicodedata.normalize("NFC", name)
         length = len(name.encode())
     if length > _LONGEST:
-        raise BadName(f"a name has at most {_LONGEST} bytes, and {name[:40]!r}… has {length}")
+        raise BadName(f"a name has at most {_LONGEST} bytes; {name[:40]!r}… has {length}")
     for part in name.split("/"):
         wrong = _wrong(part)
         if wrong:
-            raise BadName(f"{name!r} is no name: {wrong}. Names are words joined by slashes, as in 'encoder/w'")
+            raise BadName(
+                f"{name!r} is not a valid name: {wrong}. Names are parts joined by slashes, as in 'encoder/w'"
+            )
     return name
 
 
 def _wrong(part: str) -> str:
     if not part:
-        return "there is an empty word (two slashes, one at an end, or no name at all)"
+        return "a part is empty (two slashes in a row, a slash at the beginning or the end, or an empty name)"
     if part in {".", ".."}:
-        return f"{part!r} is no word"
+        return f"the part {part!r} is not allowed"
     bad = next((one for one in part if unicodedata.category(one) in {"Cc", "Cf", "Zl", "Zp"}), None)
     return f"it has the character {bad!r}" if bad else ""

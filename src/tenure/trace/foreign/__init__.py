@@ -71,7 +71,7 @@ def _unpacked(data: bytes, path: Path, *, whole: bool = True) -> Iterator[bytes]
                 raise TraceError(f"{path} is not read: it unpacks to more than {most:,} bytes, which no such file does")
             data = unpacker.unconsumed_tail
     except zlib.error as error:
-        raise TraceError(f"{path} is damaged: gzip says {error}; copy it again") from None
+        raise TraceError(f"{path} is damaged: gzip reports {error}; copy it again") from None
     if not unpacker.eof:
         raise TraceError(f"{path} cannot be read: it is cut off; copy it again")
 

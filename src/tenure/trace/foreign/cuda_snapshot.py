@@ -36,7 +36,7 @@ def make(data: bytes, path: Path, folder: Path, moment: int) -> None:
         _Snapshot(told, moment, len(data)).write(folder)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         why = f"{type(error).__name__}: {error}"[:120]
-        raise TraceError(f"{path} is no CUDA snapshot that tenure understands ({why}); dump it anew") from error
+        raise TraceError(f"{path} is not a CUDA snapshot that tenure can read ({why}); dump it again") from error
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Snapshot:
         # A pickle can name the same list again and again, each time with two bytes.
         lists = [*(segment["blocks"] for segment in told["segments"]), *traces]
         if sum(map(len, lists)) > nbytes:
-            raise ValueError("its blocks and events are more than a file of its size can hold")
+            raise ValueError("it claims more blocks and events than a file of its size can contain")
         active = _active(told["segments"])
         numbers = sorted({*active, *(at for at, entries in enumerate(traces) if entries)})
         self._devices = [
@@ -93,7 +93,7 @@ class _Snapshot:
     def write(self, folder: Path) -> None:
         events = sorted(self._events(), key=lambda event: event[0])
         if not events and not any(device.before for device in self._devices):
-            raise ValueError("it tells of no memory at all")
+            raise ValueError("it contains no memory")
         steps = self._steps(events[0][0] if events else self._moment)
         with Making(folder, "torch", {"uses": "unknown"}) as made:
             self._rows(made, events, steps)
@@ -166,24 +166,24 @@ class _Snapshot:
         blocks = [block for device in self._devices for block in device.active.values()]
         asked, taken = sum(map(_asked, blocks)), sum(block["size"] for block in blocks)
         reserved = sum(segment["total_size"] for segment in self._told["segments"])
-        notes = [f"made of {NAME}: last uses and kinds are not in it, so nothing is said of drag and leaks"]
+        notes = [f"made of {NAME}: it contains no last uses and kinds, so drag and leaks are unknown"]
         notes.append(
-            f"bytes are those asked for, {asked:,} in the end; torch's blocks for them take {taken:,} "
-            f"(memory_allocated), its segments {reserved:,} (memory_reserved)"
+            f"sizes are as requested: {asked:,} bytes at the end. torch's blocks take {taken:,} (memory_allocated), its "
+            f"segments {reserved:,} (memory_reserved)"
         )
         before = [size for device in self._devices for _, size, _ in device.before]
         if not events:
-            notes.append("it has no history of allocations: this is one moment, all births are at it")
+            notes.append("it has no allocation history: it shows one point in time, at which all allocations appear")
         elif before:
             notes.append(
-                f"{_blocks(len(before))} there before its history begins, {sum(before):,} bytes: told as born at its "
-                "beginning"
+                f"{_blocks(len(before))} allocated before its history begins, {sum(before):,} bytes: shown as allocated at "
+                "its beginning"
             )
         if events and not self._timed:
-            notes.append("its history has no times: events are told a microsecond apart")
+            notes.append("its history has no times: events are shown a microsecond apart")
         lost = sum(device.lost for device in self._devices)
         if lost:
-            notes.append(f"{_blocks(lost)} freed after its history ends: told as ended at its end")
+            notes.append(f"{_blocks(lost)} freed after its history; the trace shows them as freed when it ends")
         if steps:
             notes.append("a step is a call of an optimizer's step()")
         return notes

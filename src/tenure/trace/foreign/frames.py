@@ -47,7 +47,7 @@ class Stacks:
     def _counted(self, frame: Frame) -> Frame:
         self._left -= _FRAME + len(frame[0]) + len(frame[2])
         if self._left < 0:
-            raise ValueError("its stacks are longer than a file of its size can hold")
+            raise ValueError("its stacks are longer than a file of its size can contain")
         return frame
 
 

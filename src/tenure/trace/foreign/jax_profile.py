@@ -40,7 +40,9 @@ def make(data: bytes, path: Path, folder: Path, moment: int) -> None:
         _Profile(memoryview(data), moment).write(folder)
     except (KeyError, ValueError, TypeError, IndexError, OverflowError, UnicodeDecodeError) as error:
         why = str(error)[:120]
-        raise TraceError(f"{path} is no memory profile of JAX that tenure understands ({why}); save it anew") from error
+        raise TraceError(
+            f"{path} is not a memory profile of JAX that tenure can read ({why}); save it again"
+        ) from error
 
 
 class _Profile:
@@ -98,12 +100,14 @@ class _Profile:
                 for size in self._sizes(sample, each=each):
                     made.birth(self._moment, sample.labels.get("device", "unknown"), size, stack=stack, kind="unknown")
             made.mark(self._moment, "device memory profile")
-        notes = [f"made of {NAME}: one moment, all births are at it; nothing is said of uses, ends, drag and leaks"]
+        notes = [
+            f"made of {NAME}: one point in time, all allocations are at it; uses, releases, drag and leaks are unknown"
+        ]
         if not each:
-            notes.append("buffers of the same stack and size are told as one: there are too many to tell each")
+            notes.append("buffers of the same stack and size are shown as one: there are too many to show each")
         others = len(self._samples) - len(buffers)
         if others:
-            notes.append(f"{others:,} of its samples are no arrays (compiled programs) and are left out")
+            notes.append(f"{others:,} of its samples are compiled programs, not arrays, and are left out")
         describe(folder, NAME, notes)
 
     def _sizes(self, sample: _Sample, *, each: bool) -> Iterator[int]:

@@ -33,7 +33,7 @@ class _Plain(pickle.Unpickler):
         raise _Asked(f"{module}.{name}"[:80])
 
     def persistent_load(self, pid: Any) -> Any:
-        raise _Asked("an object from outside")
+        raise _Asked("an object outside the file")
 
 
 def loads(data: bytes, name: str) -> Any:
@@ -47,14 +47,14 @@ def loads(data: bytes, name: str) -> Any:
             f"{name} is not read: it asks for {asked}, and a snapshot is plain data; nothing of it was executed"
         ) from None
     except Exception as error:  # noqa: BLE001 - a damaged pickle fails in any way that its bytes can
-        raise TraceError(f"{name} is damaged: as a pickle, {_why(error)}; copy it again, or dump it anew") from None
+        raise TraceError(f"{name} is damaged: as a pickle, {_why(error)}; copy it again, or dump it again") from None
 
 
 def _weigh(data: bytes) -> None:
     """See that it takes memory as its length does: some instructions make pickle allocate whatever they say."""
     marks = (b"]", b"}", b"\x85", b"\x86", b"\x87", b"\x8f", b"(l", b"(d", b"(t")
     if len(data) > _MANY and sum(map(data.count, marks)) > len(data) // _EACH:
-        raise pickle.UnpicklingError("it is made of empty values")
+        raise pickle.UnpicklingError("it contains almost only empty values")
     # Where a value is remembered: pickle makes a table as long as the number says, so it may be as large as the data.
     high, low = divmod(len(data) >> 16, 256)
     places = rb"r..(?:.[\x00-\x%02x]|[\x00-\x%02x]\x%02x)" % (high - 1, low, high) if high else rb"r..[\x00-\x%02x]\x00" % low  # fmt: skip

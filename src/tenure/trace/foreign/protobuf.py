@@ -66,7 +66,7 @@ def fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
         elif kind in (_FIXED32, _FIXED64):
             length = 4 if kind == _FIXED32 else 8
         else:
-            raise ValueError(f"byte {at:,} begins a field of a kind that nobody writes")
+            raise ValueError(f"byte {at:,} begins a field of an unknown kind")
         if at + length > len(data):
             raise ValueError(f"it is cut off in a field at byte {at:,}")
         yield key >> 3, data[at : at + length]
@@ -97,4 +97,4 @@ def _read(data: memoryview, at: int) -> tuple[int, int]:
         if byte < 128:
             return value & _WHOLE, place + 1
         shift += 7
-    raise ValueError(f"no number ends where one begins, at byte {at:,}")
+    raise ValueError(f"no complete number at byte {at:,}")

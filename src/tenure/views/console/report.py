@@ -1,4 +1,4 @@
-"""A run on one page of text, to be read from top to bottom: the verdict, the peak, what leaks, what could end earlier."""
+"""A run on one page of text, to be read from top to bottom: the summary, the peak, the findings, the advice."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ from tenure.analysis.summary import Amount, Peak, SiteAmount, Summary
 from tenure.findings import Finding
 from tenure.model import size
 from tenure.trace.autopsies import Autopsy
-from tenure.views.console import autopsy
+from tenure.views.console import autopsy, outcome
 from tenure.views.formats import full
 from tenure.views.formats.text import is_coloured, short
 
 _HEIGHT = 6
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
-_ADVICE = "5"  # what codes of advice begin with, after TN
 _RANKS = 4
 _WIDTH = 98
-# What no finding means, by how much of the run was checked.
-NO_LEAK = {"all": "no leak", "part": "no leak in what was checked", "none": "leaks not judged"}
 _UNEVEN = 1.2
 
 
 def write(summary: Summary, out: TextIO, findings: Sequence[Finding] = (), ends: Sequence[Autopsy] = ()) -> None:
-    """The report as text: in colour on a terminal that wants it, without blocks where they cannot be written."""
+    """Write the report as text: coloured on a terminal, and without block characters if they cannot be encoded."""
     bold = is_coloured(out)
     text = render(summary, findings, ends, bold=bold, blocks=_can_write(out, _EIGHTHS))
     out.write(text if _can_write(out, text) else text.encode("ascii", "backslashreplace").decode())
@@ -42,7 +39,7 @@ def _can_write(out: TextIO, text: str) -> bool:
 
 
 def as_json(summary: Summary, findings: Sequence[Finding] = ()) -> str:
-    """The same as JSON."""
+    """Return the report as JSON."""
     told: dict[str, Any] = dataclasses.asdict(summary)
     for site, found in zip(
         (told["peak"] or {}).get("sites", ()), summary.peak.sites if summary.peak else (), strict=True
@@ -50,11 +47,6 @@ def as_json(summary: Summary, findings: Sequence[Finding] = ()) -> str:
         site["text"] = found.text
     told["findings"] = [finding.as_dict() for finding in findings]
     return json.dumps(told, indent=1, default=str)
-
-
-def is_fault(finding: Finding) -> bool:
-    """Whether a finding is a fault, and not advice."""
-    return not finding.code.startswith(f"TN{_ADVICE}")
 
 
 def render(
@@ -65,22 +57,28 @@ def render(
     bold: bool = False,
     blocks: bool = True,
 ) -> str:
-    """The report as text; `ends` are the moments at which memory ran out."""
-    faults = [finding for finding in findings if is_fault(finding)]
+    """Return the report as text; `ends` are the times at which memory ran out."""
+    faults = [finding for finding in findings if outcome.is_fault(finding)]
     late = [finding for finding in findings if finding.code == "TN501"]
-    parts = [(_title(summary), _facts(summary)), (_verdict(summary, faults, late, ends), _wrapped(summary.limits))]
+    parts = [
+        (_title(summary), _facts(summary)),
+        (outcome.sentence(summary, findings, ends), _wrapped(summary.limits)),
+    ]
     parts += [("Out of memory", autopsy.render(one).splitlines()) for one in ends]
     if summary.peak is not None:
         parts.append((_peak_title(summary.peak), _peak(summary, blocks=blocks)))
     parts = [(_clean(title), list(map(_clean, lines))) for title, lines in parts]
     # Findings are clean already, and may have colours of their own.
     if faults:
-        parts.append(("Faults", full.render(faults, colour=bold).splitlines()))
+        parts.append(("Findings", full.render(faults, colour=bold).splitlines()))
     if late:
-        parts.append(("Held past its last use", full.render(late, colour=bold).splitlines()))
+        parts.append(("Still allocated after its last use", full.render(late, colour=bold).splitlines()))
+    unused = [finding for finding in findings if finding.code == "TN316" and not outcome.is_fault(finding)]
+    if unused:
+        parts.append(("Graphs that no backward pass uses", full.render(unused, colour=bold).splitlines()))
     refused = [finding for finding in findings if finding.code == "TN503"]
     if refused:
-        parts.append(("Not reused though it was donated", full.render(refused, colour=bold).splitlines()))
+        parts.append(("Donated but not reused", full.render(refused, colour=bold).splitlines()))
     if summary.other_notes:
         parts.append(("Notes", [f"  {_clean(note)}" for note in summary.other_notes]))
     on, off = ("\x1b[1m", "\x1b[0m") if bold else ("", "")
@@ -88,13 +86,13 @@ def render(
 
 
 def _wrapped(lines: Sequence[str]) -> list[str]:
-    """Lines to be read below a verdict."""
+    """Break the lines that follow the summary."""
     broken = (textwrap.wrap(line, _WIDTH, initial_indent="  ", subsequent_indent="    ") for line in lines)
     return [part for parts in broken for part in parts]
 
 
 def _clean(line: str) -> str:
-    """A trace may come from anywhere: what it says must not reach the terminal as commands."""
+    """Return text that is safe to print: a trace may come from anywhere."""
     return "".join(letter if letter.isprintable() else "?" for letter in line)
 
 
@@ -110,28 +108,9 @@ def _facts(summary: Summary) -> list[str]:
     told = f", ranks {ranks[0]}-{ranks[-1]}" if len(ranks) > 1 else ""
     run = (_plural(count, "process", "processes") + told, names, f"{summary.seconds:.2f} s")
     counts = (_plural(summary.steps, "step"), _plural(summary.events, "event"))
-    born = f"{_plural(summary.buffers, 'buffer')} of {size(summary.bytes)} in all"
-    left = f"at the end {summary.left.count:,} of {size(summary.left.bytes)} were alive"
-    return [f"  {'; '.join(run)}; {', '.join(counts)}", f"  {born}; {left}"]
-
-
-def _verdict(summary: Summary, faults: Sequence[Finding], late: Sequence[Finding], ends: Sequence[Autopsy]) -> str:
-    """What it comes to, in one line."""
-    if summary.peak is None:
-        return "No buffer was born while this was recorded."
-    leaks = [finding for finding in faults if finding.code.startswith("TN3")]
-    others = len(faults) - len(leaks)
-    told = ["memory ran out"] if ends else []
-    if leaks:
-        told.append(f"{_plural(len(leaks), 'leak')}: {', '.join(sorted({finding.code for finding in leaks}))}")
-    if others:
-        told.append(f"{_plural(others, 'fault')}: {', '.join(sorted({f.code for f in faults if f not in leaks}))}")
-    if late:
-        saved = max(int(finding.evidence.get("saved", 0)) for finding in late)
-        told.append(f"the peak of {size(summary.peak.bytes)} can be {size(saved)} lower")
-    if not told:
-        return f"Verdict: {NO_LEAK[summary.leaks_judged]}; the peak is {size(summary.peak.bytes)} on {summary.peak.device}."
-    return f"Verdict: {'; '.join(told)}."
+    made = f"{_plural(summary.buffers, 'buffer')} allocated ({size(summary.bytes)} in total)"
+    left = f"{_plural(summary.left.count, 'buffer')} ({size(summary.left.bytes)}) alive at exit"
+    return [f"  {'; '.join(run)}; {', '.join(counts)}", f"  {made}; {left}"]
 
 
 def _plural(count: int, one: str, many: str = "") -> str:
@@ -140,16 +119,16 @@ def _plural(count: int, one: str, many: str = "") -> str:
 
 def _peak_title(peak: Peak) -> str:
     step = "" if peak.step is None else f", in step {peak.step}"
-    past = f"; {size(peak.past)} ({peak.share_past:.0%}) of it past its last use" if peak.past else ""
-    return f"Peak: {size(peak.bytes)} on {peak.device} at {peak.seconds:.2f} s{step}{past}"
+    past = f"; {size(peak.past)} ({peak.share_past:.0%}) of it not used again" if peak.past else ""
+    return f"Peak memory: {size(peak.bytes)} on {peak.device} at {peak.seconds:.2f} s{step}{past}"
 
 
 def _peak(summary: Summary, *, blocks: bool) -> list[str]:
     assert summary.peak is not None
     peak = summary.peak
-    lines = [*_chart(summary, blocks=blocks), "  born at", *_sites(peak), "  of kind", *map(_amount, peak.kinds)]
+    lines = [*_chart(summary, blocks=blocks), "  allocated at", *_sites(peak), "  by kind", *map(_amount, peak.kinds)]
     if len(peak.scopes) > 1:
-        lines += ["  in scope", *map(_amount, peak.scopes[:_RANKS])]
+        lines += ["  by scope", *map(_amount, peak.scopes[:_RANKS])]
     if len(peak.devices) > 1:
         told = ", ".join(f"{size(one.bytes)} on {one.name}" for one in peak.devices)
         lines.append(f"  peak of each device: {told}")
@@ -157,17 +136,17 @@ def _peak(summary: Summary, *, blocks: bool) -> list[str]:
 
 
 def _ranks(peak: Peak) -> list[str]:
-    """How even the ranks are."""
+    """Return the peaks of the ranks, and which are far above the median."""
     if len(peak.ranks) < 2:
         return []
     low, high = peak.ranks[-1], peak.ranks[0]
     lines = [f"  peak of each process: {size(low.bytes)} to {size(high.bytes)}"]
     uneven = [one for one in peak.ranks if one.times >= _UNEVEN]
-    return lines + [f"  {one.name} holds {one.times:.1f} x the others: {size(one.bytes)}" for one in uneven[:_RANKS]]
+    return lines + [f"  {one.name} has {one.times:.1f} times the median: {size(one.bytes)}" for one in uneven[:_RANKS]]
 
 
 def _chart(summary: Summary, *, blocks: bool) -> list[str]:
-    """A column for each part of the run, filled in eighths of a line."""
+    """Return the chart: a column for each interval, in eighths of a line."""
     top = max(summary.curve) or 1
     labels = {0: size(top), _HEIGHT - 1: "0"}
     lines = []
@@ -185,17 +164,17 @@ def _sites(peak: Peak) -> list[str]:
     lines = []
     for site in peak.sites:
         op = f"  [{site.op}]" if site.op else ""
-        past = f"  ({size(site.past)} past its last use)" if site.past * 100 >= peak.bytes else ""
+        past = f"  ({size(site.past)} not used again)" if site.past * 100 >= peak.bytes else ""
         lines.append(f"{size(site.bytes):>12} {site.count:>7,} x  {_place(site)}{op}{past}")
         if site.text:
             lines.append(f"{'':>25}{site.text}")
     rest = peak.bytes - sum(site.bytes for site in peak.sites)
-    return [*lines, f"{size(rest):>12}            elsewhere"] if rest > 0 else lines
+    return [*lines, f"{size(rest):>12}            other lines"] if rest > 0 else lines
 
 
 def _place(site: SiteAmount) -> str:
     if site.file is None:
-        return "place unknown"
+        return "unknown line"
     inside = f" in {site.function}" if site.function else ""
     return f"{short(site.file)}:{site.line}{inside}"
 

@@ -31,7 +31,7 @@ def as_table(rows: Any) -> str:
 
 
 def as_csv(rows: Any) -> str:
-    """With a line of names; what is null is empty."""
+    """Return rows as CSV, with a line of names. Null is an empty field."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(rows.column_names)
@@ -40,7 +40,7 @@ def as_csv(rows: Any) -> str:
 
 
 def as_json(rows: Any) -> str:
-    """An array of objects, one a line."""
+    """Return an array of objects, one per line."""
     names = rows.column_names
     told = [json.dumps(dict(zip(names, map(_plain, row), strict=True)), default=str) for row in _values(rows)]
     return "[" + ",\n ".join(told) + "]\n"
@@ -55,7 +55,7 @@ def _values(rows: Any) -> list[tuple[Any, ...]]:
 
 
 def _plain(value: Any) -> Any:
-    """A value that JSON and CSV know. DuckDB's sums are wider than 64 bits, which Arrow has as decimals."""
+    """Return a value that JSON and CSV can contain. DuckDB's sums are Arrow decimals."""
     match value:
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tenure import outputs
 from tenure.errors import TraceError
+from tenure.trace import folders
 from tenure.trace.database import engine
 from tenure.views.export import memory_viz, parquet, perfetto, plain_csv, pprof, speedscope
 from tenure.views.export.base import TABLES, Job, Tell, quiet
@@ -43,8 +44,8 @@ def export(
     if table not in TABLES:
         raise TraceError(f"there is no table {table!r}; there are {', '.join(TABLES)}")
     target = Path(path) if path is not None else _named(trace, form, table)
-    if target.is_dir() or (target.exists() and trace.path.exists() and target.samefile(trace.path)):
-        raise TraceError(f"cannot write {target}: it is {'a folder' if target.is_dir() else 'what is to be exported'}")
+    if target.is_dir() or folders.is_part(target, trace.path):
+        raise TraceError(f"cannot write {target}: it is {'a folder' if target.is_dir() else 'part of the trace'}")
     try:
         return _written(trace, form, target, table, tell)
     except OSError as error:

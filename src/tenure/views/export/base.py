@@ -1,4 +1,4 @@
-"""What the formats share: what is to be written where, frames, and names for people."""
+"""Shared by the export formats: targets, stack frames, and names for users."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Job:
     tell: Tell
 
     def rows(self, query: str) -> Iterator[dict[str, Any]]:
-        """The answer of a query, row by row, of which few are in memory at a time."""
+        """Yield the rows of a query; only a few are in memory at a time."""
         with self.trace.database() as db:
             for batch in db.stream(query):
                 yield from batch.to_pylist()
@@ -55,7 +55,7 @@ UNKNOWN = Frame("place unknown", "", 0)
 
 @lru_cache(1 << 14)
 def frames(stack: str | None) -> tuple[Frame, ...]:
-    """A stack taken apart, innermost first; never empty."""
+    """Return the frames of a stack, innermost first; never empty."""
     return tuple(_frame(line) for line in stack.split("\n")) if stack else (UNKNOWN,)
 
 
@@ -67,7 +67,7 @@ def _frame(text: str) -> Frame:
 
 
 def process_name(process: Process, trace: Trace) -> str:
-    """A process as people call it."""
+    """Return the name of a process for users."""
     words = [Path(word).name for word in process.command[:1]] or [trace.path.name]
     rank = "" if process.rank is None else f"rank {process.rank}: "
     return rank + words[0]

@@ -1,4 +1,4 @@
-"""What was born by which stack, and how much of it was alive at the peak: what pprof and Speedscope show."""
+"""Allocations by stack, and how much of them was alive at the peak, for pprof and Speedscope."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUERY = """
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What one stack of a process made on a device: in all, and of it alive at the device's peak."""
+    """The allocations of one stack of a process on a device: in total, and alive at the device's peak."""
 
     device: str
     process: int
@@ -33,7 +33,7 @@ class Made:
 
 
 def peaks(job: Job) -> dict[str, tuple[int, int]]:
-    """Of each device that held anything the bytes at its peak, and when that was; accelerators come first."""
+    """Return the bytes and the time of the peak of each used device, accelerators first."""
     scan = job.trace.scanned
     found = {
         name: (most, at) for name, (most, at, _) in zip(scan.words("device"), scan.peaks(), strict=False) if most > 0
@@ -42,7 +42,7 @@ def peaks(job: Job) -> dict[str, tuple[int, int]]:
 
 
 def made(job: Job) -> Iterator[Made]:
-    """All of it, device by device."""
+    """Return all allocations, device by device."""
     moments = ", ".join(f"({quoted(name)}, {at})" for name, (_, at) in peaks(job).items())
     if moments:
         for row in job.rows(_QUERY.format(moments)):

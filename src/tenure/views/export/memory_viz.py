@@ -15,7 +15,7 @@ from tenure.views.export.pickles import BEGIN, EMPTY_DICT, END, MARK, SETITEMS, 
 
 NAME = "memory_viz"
 SUFFIX = ".memory_viz.pickle"
-ABOUT = "a snapshot as torch.cuda.memory makes it, for pytorch.org/memory_viz"
+ABOUT = "a snapshot as of torch.cuda.memory, for pytorch.org/memory_viz"
 TABLES = False
 _DEVICES = "select distinct process, device from events where event = 'birth' and bytes > 0 order by process, device"
 # At one moment, what was there ends before what is new comes, and ends itself.
@@ -51,7 +51,7 @@ def write(job: Job) -> None:
 
 
 def _places(pairs: list[tuple[int, str]], *, several: bool) -> list[tuple[int, str] | None]:
-    """Which number each device gets: of one process, cuda:1 is 1; the rest comes behind."""
+    """Return the number of each device: in one process, cuda:1 is 1; others follow."""
     if several:
         return [*pairs]
     numbered = {int(name[5:]): (process, name) for process, name in pairs if name[:5] == "cuda:" and name[5:].isdecimal() and len(name) < 8}  # fmt: skip
@@ -99,7 +99,7 @@ class _Device:
         }  # fmt: skip
 
     def segments(self) -> Iterator[dict[str, Any]]:
-        """The one segment: its blocks and the holes between them, from end to end."""
+        """Yield the only segment: its blocks and the gaps between them."""
         first, last = self._arena.base, self._arena.top
         if first == last:
             return
@@ -144,7 +144,7 @@ class _Arena:
         self._ends: dict[int, int] = {}  # end and address
 
     def take(self, size: int) -> int:
-        """An address for so many bytes."""
+        """Return an address for so many bytes."""
         at = bisect_left(self._holes, (size, 0))
         if at == len(self._holes):
             self.top += size

@@ -38,22 +38,22 @@ class Packets:
         self._file.write(message(_PACKET, _ONE, *parts))
 
     def process(self, pid: int, name: str) -> int:
-        """The track of a process."""
+        """Return the track of a process."""
         return self._describe(message(3, number(1, pid), text(6, name)), number(11, _EXPLICIT))
 
     def track(self, name: str, parent: int, rank: int = 0) -> int:
-        """A track below another. Its neighbours with lower ranks stand above it; those of one name are shown as one."""
+        """Return a track below another. Neighbours with lower ranks come first; those with one name are shown as one."""
         return self._describe(text(2, name), _below(parent), number(12, rank))
 
     def group(self, name: str, parent: int, rank: int = 0) -> int:
-        """The track of this name below another, which holds tracks."""
+        """Return the track of this name below another, which contains tracks."""
         known = self._groups.get((name, parent))
         if known is None:
             known = self._groups[name, parent] = self.track(name, parent, rank)
         return known
 
     def counter(self, name: str, parent: int, span: int, rank: int = 0) -> Counter:
-        """A counter of bytes, told at two moments in each `span` of time."""
+        """Return a counter of bytes, written at two times in each `span`."""
         unit = message(8, number(3, _BYTES))
         return Counter(self, self._describe(text(2, name), unit, _below(parent), number(12, rank)), span)
 
@@ -63,16 +63,16 @@ class Packets:
         return self._tracks
 
     def begin(self, track: int, time: int, name: str, told: Mapping[str, Any]) -> None:
-        """A slice begins."""
+        """Begin a slice."""
         self._event(_BEGIN, track, time, name, told)
 
     def end(self, track: int, time: int) -> None:
-        """The slice that began last on this track ends."""
+        """End the last slice of this track."""
         event = message(_TRACK_EVENT, number(9, _END), number(11, track))
         self._packet(number(_TIMESTAMP, time * 1000), event)
 
     def instant(self, track: int, time: int, name: str, told: Mapping[str, Any]) -> None:
-        """A moment with a name."""
+        """Add a named point in time."""
         self._event(_INSTANT, track, time, name, told)
 
     def _event(self, kind: int, track: int, time: int, name: str, told: Mapping[str, Any]) -> None:
@@ -83,14 +83,14 @@ class Packets:
         self._packet(number(_TIMESTAMP, time * 1000), _LATER, interned, event)
 
     def _note(self, key: str, value: Any, fresh: list[bytes]) -> bytes:
-        """What is told of an event: a name, and a number or text."""
+        """Return an annotation of an event: a name, and a number or text."""
         name = number(1, _number(self._names, key, 3, fresh))
         if isinstance(value, int):
             return message(4, name, number(4, value))
         return message(4, name, number(17, _number(self._texts, str(value), 29, fresh)))
 
     def value(self, track: int, time: int, value: int) -> None:
-        """A counter's value from now on."""
+        """Set the value of a counter."""
         event = message(_TRACK_EVENT, number(9, _COUNTER), number(11, track), _VALUE, varint(value))
         self._packet(number(_TIMESTAMP, time * 1000), event)
 
@@ -131,7 +131,7 @@ class Counter:
         self._out.value(self._track, *self._last)
 
     def done(self) -> None:
-        """There is no more to come."""
+        """Write what is left."""
         self._settle()
         self._tell()
 
@@ -141,7 +141,7 @@ def _below(parent: int) -> bytes:
 
 
 def _number(known: dict[str, int], word: str, field: int, fresh: list[bytes]) -> int:
-    """The number of a word; a new one is told beside the event."""
+    """Return the number of an interned string; a new one is written with the event."""
     found = known.get(word)
     if found is None:
         found = known[word] = len(known) + 1

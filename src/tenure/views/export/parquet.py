@@ -7,7 +7,7 @@ from tenure.views.export.plain_csv import save
 
 NAME = "parquet"
 SUFFIX = ".parquet"
-ABOUT = "a table as Parquet, for pandas, Polars, DuckDB, Spark"
+ABOUT = "one table, for pandas, Polars, DuckDB or Spark"
 TABLES = True
 
 

@@ -19,7 +19,7 @@ from tenure.views.export.packets import Counter, Packets
 
 NAME = "perfetto"
 SUFFIX = ".pftrace"
-ABOUT = "a trace for ui.perfetto.dev: live bytes, steps, the lives of large buffers, findings"
+ABOUT = "bytes alive, steps and large buffers, for ui.perfetto.dev"
 TABLES = False
 _LIVES = 10_000
 _EXACT = 500_000  # births; of more, counters are told at no more than so many moments
@@ -72,7 +72,7 @@ class _Picture:
         self._processes = {one.number: self._process(at, one) for at, one in enumerate(job.trace.processes)}
 
     def _process(self, at: int, process: Process) -> int:
-        """The track of a process. Perfetto's ids have 31 bits, and 0 is the idle task."""
+        """Return the track of a process. Perfetto's ids have 31 bits, and 0 is the idle task."""
         pid = process.number if 0 < process.number < 1 << 31 else (1 << 30) + at
         return self._out.process(pid, process_name(process, self._job.trace))
 
@@ -84,7 +84,7 @@ class _Picture:
         self._lives()
 
     def _findings(self) -> None:
-        """What was found: advice is about the peak, faults are known in the end."""
+        """Return the findings as events: advice at the peak, errors at the end."""
         trace = self._job.trace
         top = trace.peak()
         track = self._out.track("findings", next(iter(self._processes.values())), rank=-5)
@@ -114,7 +114,7 @@ class _Picture:
             self._out.instant(tracks[process], row["time"], row["name"], {})
 
     def _counters(self) -> None:
-        """Bytes alive: of each process by device and kind, and of all processes together by device."""
+        """Write the bytes alive: per process by device and kind, and over all processes by device."""
         counters: dict[tuple[Any, ...], Counter] = {}
         for row in self._job.rows(_MOMENTS):
             process, device, kind = row["process"], row["device"] or "unknown", row["kind"]

@@ -46,7 +46,7 @@ class Writer:
         self._codes.clear()
 
     def values(self, items: Iterable[Any]) -> None:
-        """A list of values, as they come."""
+        """Write a list of values."""
         self._codes.append(_EMPTY_LIST)
         count = 0
         for count, item in enumerate(items, 1):
@@ -59,7 +59,7 @@ class Writer:
             self._codes.append(_APPENDS)
 
     def value(self, value: Any) -> None:
-        """A value of plain data; an iterator is a list."""
+        """Write a value of plain data; an iterator is a list."""
         kind = type(value)
         if kind is int:
             self._codes.append(_integer(value))
@@ -87,7 +87,7 @@ class Writer:
         elif isinstance(value, list | Iterator):
             self.values(value)
         else:
-            raise TypeError(f"{kind.__name__} is no plain data")
+            raise TypeError(f"{kind.__name__} is not plain data")
 
     def _text(self, value: str) -> bytes:
         data = value.encode(errors="backslashreplace")
@@ -95,7 +95,7 @@ class Writer:
         return head + data + self._remember(value)
 
     def _remember(self, key: Any) -> bytes:
-        """What was just written gets a number; the code for that."""
+        """Return the opcode that numbers the value just written."""
         number = len(self._known)
         self._known[key] = _GET + bytes((number,)) if number < 256 else _LONG_GET + struct.pack("<I", number)
         return _MEMOIZE

@@ -6,7 +6,7 @@ from tenure.views.export.base import Job
 
 NAME = "csv"
 SUFFIX = ".csv"
-ABOUT = "a table as comma-separated values"
+ABOUT = "one table as comma-separated values"
 TABLES = True
 ORDERS = {
     "buffers": "order by process, born, buffer",

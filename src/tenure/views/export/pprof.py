@@ -14,7 +14,7 @@ from tenure.views.export.by_stack import made
 
 NAME = "pprof"
 SUFFIX = ".pb.gz"
-ABOUT = "a profile of pprof: what was alive at the peak, and all that was born, by stack"
+ABOUT = "bytes at the peak and all allocations, by stack, for pprof"
 TABLES = False
 # Of profile.proto: https://github.com/google/pprof/blob/main/proto/profile.proto
 _SAMPLE_TYPE, _SAMPLE, _LOCATION, _FUNCTION, _STRING, _TIME, _DURATION, _COMMENT, _DEFAULT = 1, 2, 4, 5, 6, 9, 10, 13, 14  # fmt: skip

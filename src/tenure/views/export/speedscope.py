@@ -13,7 +13,7 @@ from tenure.views.export.by_stack import made, peaks
 
 NAME = "speedscope"
 SUFFIX = ".speedscope.json"
-ABOUT = "flame graphs for speedscope.app: the bytes alive at the peak, and all that were born, by stack"
+ABOUT = "the same as flame graphs, for speedscope.app"
 TABLES = False
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -33,7 +33,7 @@ def write(job: Job) -> None:
             sums[0] += one.alive_bytes
             sums[1] += one.bytes
         alive.append(_profile(f"{device} at its peak of {size(tops[device][0])}", samples, 0))
-        born.append(_profile(f"{device}, all that was born", samples, 1))
+        born.append(_profile(f"{device}, all allocations", samples, 1))
     told = {
         "$schema": _SCHEMA,
         "name": job.trace.path.name,

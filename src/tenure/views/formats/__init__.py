@@ -1,4 +1,4 @@
-"""Findings in the forms that people and other tools read: one file a form."""
+"""The output formats of findings, for people and for other tools: one file per format."""
 
 from __future__ import annotations
 

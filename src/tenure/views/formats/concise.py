@@ -1,4 +1,4 @@
-"""Findings as one line each."""
+"""One line per finding."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tenure.views.formats.text import clean, short
 
 
 def render(findings: Sequence[Finding]) -> str:
-    """`train.py:44:9: TN301 message`, a line a finding."""
+    """Return `train.py:44:9: TN301 message` for each finding."""
     return "".join(_line(finding) + "\n" for finding in findings)
 
 
 def _line(finding: Finding) -> str:
     main = finding.main
     where = f"{short(main.file)}:{main.line}:{main.column or 1}: " if main else ""
-    return clean(f"{where}{finding.code} {finding.message}")
+    return clean(f"{where}{finding.code} {finding.headline}")

@@ -1,4 +1,4 @@
-"""Findings as people read them: the message, the lines of source that matter, the reason, and what to write instead."""
+"""Findings as text: the headline, the source lines involved, the reason, and what to write instead."""
 
 from __future__ import annotations
 
@@ -9,35 +9,27 @@ from tenure import untrusted
 from tenure.findings import Edit, Finding, Place
 from tenure.views.formats.text import clean, short
 
-_ROLES = {
-    "birth": "made here",
-    "use": "used here",
-    "end": "ended here",
-    "escape": "gets out here",
-    "holder": "held here",
-}
 _WIDTH = 100
 _LONGEST = 160  # of a line of source
-_SAME = 40  # letters by which a line is known again
+_CUT = 100  # from this length on, the text of a place may be the beginning of its line
 
 
-def render(findings: Sequence[Finding], *, colour: bool = False) -> str:
-    """All of them, a blank line between two."""
-    return "\n".join("\n".join(_lines(finding, colour=colour)) + "\n" for finding in findings)
+def render(findings: Sequence[Finding], *, colour: bool = False, width: int = _WIDTH) -> str:
+    """Return all findings, separated by blank lines. Sentences are broken at `width`, and at 100 columns at most."""
+    width = min(width, _WIDTH)
+    return "\n".join("\n".join(_lines(finding, width, colour=colour)) + "\n" for finding in findings)
 
 
-def _lines(finding: Finding, *, colour: bool) -> Iterator[str]:
+def _lines(finding: Finding, width: int, *, colour: bool) -> Iterator[str]:
     bold, red, blue, off = ("\x1b[1m", "\x1b[1;31m", "\x1b[1;34m", "\x1b[0m") if colour else ("", "", "", "")
-    word = {"error": "error", "warning": "warning", "advice": "advice"}[finding.severity]
-    likely = "" if finding.certain else " (likely)"
-    yield f"{red}{word}[{finding.code}]{off}{bold}: {clean(finding.message)}{likely}{off}"
+    yield f"{red}{finding.severity}[{finding.code}]{off}{bold}: {clean(finding.headline)}{off}"
     wide = max((len(str(place.line)) for place in finding.places), default=1)
-    told: set[tuple[str, int]] = set()
+    shown: set[tuple[str, int]] = set()
     file = None
     for place in _merged(finding):
-        if (place.file, place.line) in told:
+        if (place.file, place.line) in shown:
             continue
-        told.add((place.file, place.line))
+        shown.add((place.file, place.line))
         arrow = "-->" if file is None else ":::"
         if place.file != file:
             yield f"{' ' * wide}{blue}{arrow}{off} {clean(short(place.file))}:{place.line}"
@@ -45,7 +37,7 @@ def _lines(finding: Finding, *, colour: bool) -> Iterator[str]:
         yield from _excerpt(place, finding, wide, blue, off)
     for label, text in (("why", finding.reason), ("fix", finding.fix.message if finding.fix else "")):
         if text:
-            yield from _paragraph(label, text, wide, bold, off)
+            yield from _paragraph(label, text, wide, width, bold, off)
     if finding.fix and finding.fix.edits:
         yield from (f"{' ' * wide}   {line}" for line in _changes(finding.fix.edits))
     path = finding.evidence.get("path")
@@ -62,37 +54,38 @@ def _merged(finding: Finding) -> tuple[Place, ...]:
 
 
 def _excerpt(place: Place, finding: Finding, wide: int, blue: str, off: str) -> Iterator[str]:
-    """A line of source with what happens there below it."""
-    roles = [p.role for p in finding.places if (p.file, p.line) == (place.file, place.line)]
-    told = " and ".join(dict.fromkeys(_ROLES[role] for role in roles)) or "here"
+    """Yield a source line, with marks and a label below it."""
+    labels = [p.shown for p in finding.places if (p.file, p.line) == (place.file, place.line)]
+    label = clean(" and ".join(dict.fromkeys(labels)) or "here")
     source = _source(place)
     if not source:
-        yield f"{blue}{place.line:>{wide}} |{off} ({told})"
+        yield f"{blue}{place.line:>{wide}} |{off} ({label})"
         return
     source = clean(source.expandtabs(4))
     stripped = source.lstrip()
     shown = stripped[:_LONGEST]
     yield f"{blue}{place.line:>{wide}} |{off}     {shown}"
     marks = "^" * min(len(shown), _WIDTH)
-    yield f"{' ' * wide} {blue}|{off}     {blue}{marks} {told}{off}"
+    yield f"{' ' * wide} {blue}|{off}     {blue}{marks} {label}{off}"
 
 
 def _source(place: Place) -> str:
-    """The line as the finding has it; as the file has it now, with all its spaces, where that is still the same."""
+    """Return the line of the finding, with the file's own spaces where the file still contains the same line."""
     now = (untrusted.line(place.file, place.line) if place.file.endswith(".py") else "").rstrip()
-    is_same = " ".join(now.split())[:_SAME] == " ".join(place.text.split())[:_SAME]
-    return now if is_same or not place.text else place.text
+    line, text = (" ".join(one.split()) for one in (now, place.text))
+    is_same = line == text or (len(text) >= _CUT and line.startswith(text))
+    return now if is_same or not text else place.text
 
 
-def _paragraph(label: str, text: str, wide: int, bold: str, off: str) -> Iterator[str]:
+def _paragraph(label: str, text: str, wide: int, width: int, bold: str, off: str) -> Iterator[str]:
     first = f"{' ' * wide} = {label}: "
-    lines = textwrap.wrap(clean(text), _WIDTH - len(first)) or [""]
+    lines = textwrap.wrap(clean(text), width - len(first)) or [""]
     yield f"{' ' * wide} {bold}= {label}{off}: {lines[0]}"
     yield from (" " * len(first) + line for line in lines[1:])
 
 
 def _changes(edits: Sequence[Edit]) -> Iterator[str]:
-    """The lines as they are and as they would be."""
+    """Yield the lines before and after the fix."""
     for edit in edits:
         old = [untrusted.line(edit.file, at).rstrip("\n") for at in range(edit.start[0], edit.end[0] + 1)]
         if not old or not old[0]:
@@ -105,8 +98,8 @@ def _changes(edits: Sequence[Edit]) -> Iterator[str]:
 
 
 def _path(path: Sequence[str], suspect: object, wide: int, bold: str, off: str) -> Iterator[str]:
-    """The holder path, root first, one link a line, the suspect one marked."""
-    yield f"{' ' * wide} {bold}= held by{off}:"
+    """Yield the reference path from its root, one link per line, with a mark at the reference that keeps the rest alive."""
+    yield f"{' ' * wide} {bold}= retained by{off}:"
     for at, link in enumerate(path):
-        mark = "   <-- this reference keeps it" if at == suspect else ""
+        mark = "   <-- keeps it alive" if at == suspect else ""
         yield f"{' ' * wide}      {'  ' * at}{'→ ' if at else ''}{clean(str(link))}{mark}"

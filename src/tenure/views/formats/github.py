@@ -1,4 +1,4 @@
-"""Findings as annotations of GitHub's workflows."""
+"""Findings as annotations for GitHub workflows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LEVELS = {"error": "error", "warning": "warning", "advice": "notice"}
 
 
 def render(findings: Sequence[Finding]) -> str:
-    """`::error file=…,line=…,col=…,title=…::message`, a line a finding."""
+    """Return `::error file=…,line=…,col=…,title=…::message` for each finding."""
     return "".join(_line(finding) + "\n" for finding in findings)
 
 
@@ -20,9 +20,9 @@ def _line(finding: Finding) -> str:
     facts = {"title": f"{finding.code} {finding.name}"}
     if main:
         facts = {"file": short(main.file), "line": str(main.line), "col": str(main.column or 1), **facts}
-    told = ",".join(f"{key}={_property(value)}" for key, value in facts.items())
+    properties = ",".join(f"{key}={_property(value)}" for key, value in facts.items())
     fix = f"\n{finding.fix.message}" if finding.fix else ""
-    return f"::{_LEVELS[finding.severity]} {told}::{_data(finding.message + fix)}"
+    return f"::{_LEVELS[finding.severity]} {properties}::{_data(finding.headline + fix)}"
 
 
 def _data(text: str) -> str:

@@ -9,5 +9,5 @@ from tenure.findings import Finding
 
 
 def render(findings: Sequence[Finding]) -> str:
-    """An array of objects; `[]` if there are none."""
+    """Return an array of objects; `[]` if there are no findings."""
     return json.dumps([finding.as_dict() for finding in findings], indent=1, default=str) + "\n"

@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which code scanning services read."""
+"""Findings as SARIF 2.1.0, for code scanning services."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from urllib.parse import quote
 import tenure
 from tenure.faults import FAULTS
 from tenure.findings import Edit, Finding, Place, fingerprint
+from tenure.views.formats import rule_page
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "advice": "note"}
 
 
 def render(findings: Sequence[Finding]) -> str:
-    """One run with the rules that are named in it."""
+    """Return one run, with the rules of its findings."""
     codes = sorted({finding.code for finding in findings})
     driver = {
         "name": "tenure",
@@ -31,7 +32,7 @@ def render(findings: Sequence[Finding]) -> str:
     for finding, result in zip(findings, results, strict=True):
         mark = fingerprint(finding)
         seen[mark] += 1
-        # By which services know it again when lines above it change; two of the same text are told apart.
+        # Services recognise a finding by this when lines above it change. A counter separates two of the same text.
         result["partialFingerprints"] = {"tenure/v1": f"{mark}:{seen[mark]}"}
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1, default=str) + "\n"
@@ -39,31 +40,35 @@ def render(findings: Sequence[Finding]) -> str:
 
 def _rule(code: str) -> dict[str, Any]:
     fault = FAULTS[code]
+    text = rule_page.render(fault).strip()
     return {
         "id": code,
         "name": fault.name,
         "shortDescription": {"text": fault.title},
-        "fullDescription": {"text": fault.page.strip()},
-        "help": {"text": f"{fault.page.strip()}\n\nThe same: tenure explain {code}", "markdown": fault.page.strip()},
+        "fullDescription": {"text": text},
+        "help": {
+            "text": f"{text}\n\nTo print this page: tenure explain {code}",
+            "markdown": fault.page.strip(),
+        },
         "defaultConfiguration": {"level": _LEVELS[fault.severity]},
     }
 
 
 def _result(finding: Finding, codes: Sequence[str]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    data: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
         "level": _LEVELS[finding.severity],
-        "message": {"text": finding.message + (f"\n{finding.fix.message}" if finding.fix else "")},
+        "message": {"text": finding.headline + (f"\n{finding.fix.message}" if finding.fix else "")},
         "properties": {"certain": finding.certain, "evidence": dict(finding.evidence)},
     }
     if finding.main:
-        told["locations"] = [_location(finding.main)]
+        data["locations"] = [_location(finding.main)]
     if finding.places:
-        told["relatedLocations"] = [{**_location(place), "message": {"text": place.role}} for place in finding.places]
+        data["relatedLocations"] = [{**_location(place), "message": {"text": place.shown}} for place in finding.places]
     if finding.fix and finding.fix.edits:
-        told["fixes"] = [_fix(finding.fix.message, finding.fix.edits)]
-    return told
+        data["fixes"] = [_fix(finding.fix.message, finding.fix.edits)]
+    return data
 
 
 def _uri(file: str) -> str:
@@ -96,5 +101,5 @@ def _fix(message: str, edits: Sequence[Edit]) -> dict[str, Any]:
         }
         replacement = {"deletedRegion": region, "insertedContent": {"text": edit.text}}
         changes.setdefault(edit.file, []).append(replacement)
-    told = [{"artifactLocation": {"uri": _uri(file)}, "replacements": parts} for file, parts in changes.items()]
-    return {"description": {"text": message}, "artifactChanges": told}
+    data = [{"artifactLocation": {"uri": _uri(file)}, "replacements": parts} for file, parts in changes.items()]
+    return {"description": {"text": message}, "artifactChanges": data}

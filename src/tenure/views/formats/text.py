@@ -1,28 +1,31 @@
-"""What the forms share: text that is safe to print, and files as seen from here."""
+"""Helpers that the formats share: text that is safe to print, and paths relative to the current folder."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from tenure import untrusted
+from tenure.analysis.amounts import source
+
+_WIDTH = 100  # where there is no terminal
+_NARROWEST = 40
 
 
 def clean(text: str) -> str:
-    """Names and source may come from anywhere: what they say must not reach the terminal as commands."""
+    """Replace control characters: names and source are untrusted and must not reach the terminal as commands."""
     return "".join(letter if letter.isprintable() else " " if letter in "\t\n" else "?" for letter in text)
 
 
 class Stream(Protocol):
-    """Where text is written."""
+    """An output stream."""
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether it is a terminal."""
 
 
 def is_coloured(out: Stream) -> bool:
-    """Whether colours are wanted there: not with NO_COLOR, then with FORCE_COLOR, then on a terminal that has them.
+    """Return whether to print colours: NO_COLOR turns them off, FORCE_COLOR on; otherwise the terminal decides.
 
     An empty variable counts as unset. This is the order in which Python decides for its own tracebacks.
     """
@@ -33,8 +36,23 @@ def is_coloured(out: Stream) -> bool:
     return out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
 
 
+def columns(out: Any) -> int | None:
+    """Return the width of the terminal, if the stream is one."""
+    try:
+        return os.get_terminal_size(out.fileno()).columns if out.isatty() else None
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+def width(columns: int | None) -> int:
+    """Return how wide lines may be: COLUMNS if it is set, or the `columns` of the terminal if there is one."""
+    text = os.environ.get("COLUMNS", "")
+    asked = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+    return max(_NARROWEST, asked or columns or _WIDTH)
+
+
 def short(file: str) -> str:
-    """The file as seen from here, if it is below."""
+    """Return the path relative to the current folder, if the file is below it."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):
@@ -42,10 +60,9 @@ def short(file: str) -> str:
 
 
 def located(stack: str) -> tuple[str, str]:
-    """The innermost place of a stack as a trace tells it, and the line of source there, if it can still be read."""
+    """Return the innermost place of a stack from a trace, and its source line if that can still be read."""
     site = stack.partition("\n")[0]
     file, _, line = site.rpartition(" in ")[0].rpartition(":")
     if not file or not line.isdigit() or "\0" in file:
-        return site or "an unknown place", ""
-    source = untrusted.line(file, int(line)).strip()[:120] if file.endswith((".py", ".pyw")) else ""
-    return f"{short(file)}:{line}", source
+        return site or "unknown place", ""
+    return f"{short(file)}:{line}", source(file, int(line))

@@ -1,9 +1,10 @@
-"""From a trace to what the page shows of it."""
+"""Building the page's data from a trace."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tenure import untrusted
 from tenure.analysis.amounts import apart
 from tenure.analysis.summary import summary
 from tenure.analysis.timeline import timeline
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def build(trace: Trace, *, findings: bool = True) -> dict[str, Any]:
-    """All that a page can show without asking: of one trace, without findings of one to compare with."""
+    """Return all that a page shows without requests. The trace to compare with has no findings."""
+    with untrusted.reading(trace.source):
+        return _built(trace, findings=findings)
+
+
+def _built(trace: Trace, *, findings: bool) -> dict[str, Any]:
     scan = trace.scanned
     told = data.about(summary(trace, scan, trace.peak()))
     drawn = timeline(scan)
@@ -36,6 +42,6 @@ def build(trace: Trace, *, findings: bool = True) -> dict[str, Any]:
 
 
 def both(trace: Trace, other: Trace | None = None) -> dict[str, Any]:
-    """What a page shows of a trace, and of another one to compare it with."""
+    """Return the page's data for a trace, and for another one to compare it with."""
     told = {"trace": build(trace)}
     return told if other is None else {**told, "other": build(other, findings=False)}

@@ -1,4 +1,4 @@
-"""What the page is drawn from: a trace as bounded plain data. Times are in µs since its beginning.
+"""The data that the page draws: a trace as bounded plain data. Times are in µs since its beginning.
 
 However many buffers there were, the page gets sums at some moments, the lines that mattered, and a few lives of each.
 """
@@ -23,7 +23,7 @@ _STEPS = 4000
 
 
 def about(summary: Summary) -> dict[str, Any]:
-    """The run in numbers."""
+    """Return the run in numbers."""
     began: datetime | None = summary.began
     return {
         "version": tenure.__version__,
@@ -45,7 +45,7 @@ def about(summary: Summary) -> dict[str, Any]:
 
 
 def devices(scan: Scan) -> list[dict[str, Any]]:
-    """Those on which something was alive, the one that matters most first."""
+    """Return the devices on which something was alive, the most important first."""
     first, main = scan.facts[0], device_of(scan)
     found = [
         {"number": at, "name": shown(name), "peak": most, "at": when - first, "end": left}
@@ -56,19 +56,19 @@ def devices(scan: Scan) -> list[dict[str, Any]]:
 
 
 def steps(scan: Scan) -> dict[str, Any]:
-    """When steps were done, in the process with the most of them; of very many, every so many-th."""
+    """Return when steps finished, in the process with the most of them; of very many, every n-th."""
     times = max(scan.steps, key=len, default=())
     every = -(-len(times) // _STEPS) or 1
     return {"every": every, "times": [time - scan.facts[0] for time in times[every - 1 :: every]]}
 
 
 def moments(drawn: Timeline, first: int) -> list[int]:
-    """The moments, since the beginning."""
+    """Return the points in time, relative to the beginning."""
     return [moment - first for moment in drawn.moments]
 
 
 def layers(scan: Scan, drawn: Timeline) -> dict[str, list[dict[str, Any]]]:
-    """The bytes alive by kind, scope and process, for each device."""
+    """Return the bytes alive by kind, scope and process, for each device."""
     processes = [stream.process for stream in scan.streams]
     ranks = [f"process {one.number}" if one.rank is None else f"rank {one.rank}" for one in processes]
     found = {"kind": _layers(drawn.kinds, scan.words("kind"))}
@@ -90,7 +90,7 @@ def _layers(sums: Sums, names: Sequence[str], unknown: str = "unknown") -> list[
 
 
 def rows(drawn: Timeline, order: dict[int, int]) -> list[dict[str, Any]]:
-    """The bytes alive, how many buffers, and how much of it past its last use, by site; sites that are not shown are one."""
+    """Return the bytes, the buffers and the bytes after their last use, by site; sites that are not shown are one."""
     found: list[dict[str, Any]] = []
     rest: dict[int, list[list[int]]] = {}
     for at, (device, number) in enumerate(drawn.sites.rows):
@@ -108,7 +108,7 @@ def rows(drawn: Timeline, order: dict[int, int]) -> list[dict[str, Any]]:
 
 
 def order_of(drawn: Timeline, limit: int = SITES) -> dict[int, int]:
-    """The sites that are shown, by number: those that at some moment had the most alive come first."""
+    """Return the sites to show, by number: those with the highest peak come first."""
     most: dict[int, int] = {}
     for at, (_, number) in enumerate(drawn.sites.rows):
         if number is not None and number >= 0 and any(_row(drawn.counts, at)):
@@ -126,7 +126,7 @@ def _sum(one: list[int], other: list[int]) -> list[int]:
 
 
 def _changes(*columns: list[int]) -> list[int]:
-    """Only where something changes: the moment's place, then what each column says from there on."""
+    """Return only the changes: the index of the time, then the new value of each column."""
     found: list[int] = []
     before: tuple[int, ...] = (0,) * len(columns)
     for at, values in enumerate(zip(*columns, strict=True)):

@@ -1,4 +1,4 @@
-"""What a served page asks for: a stretch of time in its own moments, a moment buffer by buffer, all lives of a line."""
+"""The details that a served page requests: an interval at full resolution, the buffers at a time, all lifetimes of a line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Detail:
         self._order = {number: at for at, number in enumerate(sites)}
 
     def timeline(self, asked: dict[str, str]) -> dict[str, Any]:
-        """What was alive between two times."""
+        """Return what was alive between two times."""
         begin, end = self._times(asked)
         drawn = timeline(self._scan, begin, end)
         return {
@@ -37,7 +37,7 @@ class Detail:
         }
 
     def alive(self, asked: dict[str, str]) -> dict[str, Any]:
-        """The largest buffers alive at a moment."""
+        """Return the largest buffers alive at a point in time."""
         scan, first = self._scan, self._scan.facts[0]
         moment, device = first + self._number(asked, "at"), self._number(asked, "device", 64)
         found = with_kinds(scan, alive_on(scan, device, moment))
@@ -60,7 +60,7 @@ class Detail:
         return {"count": len(found), "buffers": told}
 
     def lives(self, asked: dict[str, str]) -> dict[str, Any]:
-        """The lives of a line between two times."""
+        """Return the lifetimes of a line's buffers between two times."""
         site = self._number(asked, "site", len(self._scan.words("site")))
         found, count = lives_of(self._scan, site, *self._times(asked), _LIVES)
         return {"count": count, "lives": places.lives_told(self._scan, found.to_pylist())}
@@ -75,5 +75,5 @@ class Detail:
     def _number(self, asked: dict[str, str], name: str, below: int = 1 << 50) -> int:
         text = asked.get(name, "")
         if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) < below):
-            raise ValueError(f"`{name}` must be a whole number, and one that is there")
+            raise ValueError(f"`{name}` must be a whole number, and exist")
         return int(text)

@@ -1,4 +1,4 @@
-"""The findings of a page. They may have been told by the trace, so nothing in them is taken to be what it should be."""
+"""The findings of a page. They may come from an untrusted trace, so nothing in them is assumed to be valid."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _ORDER = {"birth": 0, "holder": 1, "escape": 2, "use": 3, "end": 4}
 
 
 def findings(found: Iterable[Finding], sites: Sequence[tuple[str | None, int | None]]) -> list[dict[str, Any]]:
-    """The findings, each with the sites of the picture that it is about: first where things were made."""
-    return [_told(one, sites) for one in list(found)[:_MOST]]
+    """Return the findings, each with the chart's sites that it concerns: creation sites first."""
+    return [_as_data(one, sites) for one in list(found)[:_MOST]]
 
 
-def _told(one: Finding, sites: Sequence[tuple[str | None, int | None]]) -> dict[str, Any]:
+def _as_data(one: Finding, sites: Sequence[tuple[str | None, int | None]]) -> dict[str, Any]:
     places = sorted(one.places, key=lambda place: _ORDER.get(place.role, 9))
     keys = [(place.file, place.line) for place in [*places, *([one.at] if one.at else [])]]
     about = list(dict.fromkeys(at for key in keys for at, site in enumerate(sites) if site == key))
@@ -52,6 +52,7 @@ def _place(place: Place) -> dict[str, Any]:
     file, line = str(place.file), _line(place)
     return {
         "role": shown(place.role, 20),
+        "label": shown(place.shown, 40),
         "file": shown(file),
         "line": line,
         "text": shown(place.text),
@@ -60,7 +61,7 @@ def _place(place: Place) -> dict[str, Any]:
 
 
 def _changes(edits: Sequence[Edit]) -> Iterator[str]:
-    """The lines as they are and as they would be; only of files of Python, for a trace may name any."""
+    """Yield the lines before and after the fix, only of Python files: a trace may name any file."""
     for edit in edits[:8]:
         first, last = edit.start[0], edit.end[0]
         if not edit.file.endswith((".py", ".pyw")) or not first <= last <= first + _LINES:

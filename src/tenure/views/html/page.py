@@ -19,7 +19,7 @@ LIBRARY = "echarts.common.min.js"
 
 
 def render(told: dict[str, Any]) -> str:
-    """The page that shows this: `trace`, `other` to compare it with, and `server` where there is one to be asked."""
+    """Return the page for `trace`, with `other` to compare it with, and `server` if it can request details."""
     parts = _parts()
     connect = "'self'" if told.get("server") else "'none'"
     policy = (
@@ -34,7 +34,7 @@ def render(told: dict[str, Any]) -> str:
 
 
 def is_page(data: bytes) -> bool:
-    """Whether this is such a page."""
+    """Return whether a file is such a page."""
     return data.startswith(b"<!doctype html>") and b"<title>tenure</title>" in data[:4096]
 
 

@@ -24,7 +24,7 @@ _ANY = re.compile(r"\d+")
 
 
 def sites(scan: Scan, sample: Any, order: dict[int, int], held: dict[tuple[str, int], list[Any]]) -> list[Any]:
-    """Each site that is shown, in its order; `sample` are lives of all of them, `held` who held what by file and line."""
+    """Return each site to show, in its order. `sample` has lifetimes of all, `held` the holders by file and line."""
     lives = _by_site(sample, order)
     largest = [max(rows, key=lambda life: life["bytes"]) for rows in lives.values()]
     born, later = births_of(scan, largest, _BORN), rows_of(scan, largest, _LATER, end=True)
@@ -53,7 +53,7 @@ def sites(scan: Scan, sample: Any, order: dict[int, int], held: dict[tuple[str, 
 
 
 def _by_site(sample: Any, order: dict[int, int]) -> dict[int, list[dict[str, Any]]]:
-    """Some lives of each site, in the order of their births."""
+    """Return some lifetimes of each site, in the order of allocation."""
     from pyarrow import compute
 
     if sample is None:
@@ -80,7 +80,7 @@ def lives_told(scan: Scan, rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
 
 
 def _about(born: dict[str, Any], later: dict[str, Any], *, ended: bool, word: str) -> dict[str, Any]:
-    """What is known of the largest of them."""
+    """Return the properties of the largest buffers."""
     stack = frames(born.get("stack")) or [site for site in [place(word)] if site]
     told = {name: shown(born[name], 120) for name in ("op", "shape", "dtype") if born.get(name)}
     for name, key in (("last_op", "last_op"), ("last_site", "last_site"), ("cause", "cause"), ("end_site", "site")):
@@ -90,7 +90,7 @@ def _about(born: dict[str, Any], later: dict[str, Any], *, ended: bool, word: st
 
 
 def holders(leaks: Iterable[Leak], suspects: Iterable[Suspect]) -> dict[tuple[str, int], list[Any]]:
-    """Who held what was made at a line. Leaks say which link is the suspect; others were only seen to grow."""
+    """Return the holders of a line's buffers. For leaks the link to remove is known; others were only seen to grow."""
     found: dict[tuple[str, int], list[Any]] = {}
     seen: set[tuple[tuple[str, int], str]] = set()
 

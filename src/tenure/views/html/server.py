@@ -48,7 +48,7 @@ class Server(http.server.ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://127.0.0.1:{self.server_port}/?token={self.token}"
 
     @property
@@ -63,14 +63,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     timeout = _PATIENCE
 
     def do_GET(self) -> None:
-        """The page, or an answer to it."""
+        """Answer with the page, or with details for it."""
         if self.headers.get("Host") not in self.server.hosts:
-            return self._say(HTTPStatus.FORBIDDEN, "this server answers to its own name only")
+            return self._say(HTTPStatus.FORBIDDEN, "this server accepts only its own host name")
         try:
             address = urlsplit(self.path)
             asked = {name: values[-1] for name, values in parse_qs(address.query, max_num_fields=8).items()}
         except ValueError:
-            return self._say(HTTPStatus.BAD_REQUEST, "this is no address")
+            return self._say(HTTPStatus.BAD_REQUEST, "this is not a valid address")
         answers: dict[str, Callable[[dict[str, str]], Any]] = {
             "/api/timeline": self.server.detail.timeline,
             "/api/alive": self.server.detail.alive,
@@ -78,10 +78,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         }
         is_page = address.path == "/"
         if not is_page and address.path not in answers:
-            return self._say(HTTPStatus.NOT_FOUND, "there is nothing here")
+            return self._say(HTTPStatus.NOT_FOUND, "there is no such page")
         token = asked.get("token", "") if is_page else self.headers.get(HEADER, "")
         if not hmac.compare_digest(token.encode("utf-8", "replace"), self.server.token.encode()):
-            return self._say(HTTPStatus.FORBIDDEN, "the token is missing or wrong: open the address that tenure told")
+            return self._say(
+                HTTPStatus.FORBIDDEN, "the token is missing or wrong: open the address that tenure printed"
+            )
         if is_page:
             return self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page)
         try:
@@ -99,7 +101,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self._say(HTTPStatus.METHOD_NOT_ALLOWED if status == HTTPStatus.NOT_IMPLEMENTED else status, status.phrase)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in the class above
-        """The terminal is for what matters."""
+        """Print nothing."""
 
     def _say(self, status: HTTPStatus, text: str) -> None:
         self.close_connection = True

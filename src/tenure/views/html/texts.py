@@ -1,4 +1,4 @@
-"""What a trace says, made fit for a page: short enough, printable, and its source where that can be read."""
+"""Texts of a trace for the page: short, printable, and with source where it can be read."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenure import untrusted
+from tenure.analysis.amounts import CHANGED
 from tenure.model import Holder, Link, Site
 
 _LONGEST = 300
@@ -17,7 +18,7 @@ _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u20
 
 
 def shown(text: Any, longest: int = _LONGEST) -> str:
-    """A text as people can see it: what has no shape is a box, and of what is too long the beginning is told."""
+    """Return printable text: other characters become a box, and long text is cut."""
     told = str(text)
     cut = told if len(told) <= longest else f"{told[:longest]}… ({len(told):,} characters)"
     return _UNSEEN.sub("\N{REPLACEMENT CHARACTER}", cut)
@@ -35,9 +36,11 @@ def plain(value: Any) -> Any:
 
 
 def excerpt(file: str, line: int) -> list[list[Any]]:
-    """The lines around a place, each with its number; only from files of Python, for a trace may name any."""
+    """Return the lines around a place with their numbers, only from Python files: a trace may name any file."""
     if not file.endswith((".py", ".pyw")) or "\x00" in file:
         return []
+    if untrusted.is_lost(file):
+        return [[line, CHANGED]]
     lines = untrusted.lines(file)
     if not 0 < line <= len(lines):
         return []
@@ -46,7 +49,7 @@ def excerpt(file: str, line: int) -> list[list[Any]]:
 
 
 def frame(site: Site) -> dict[str, Any]:
-    """A place in the user's code, with what stands there."""
+    """Return a place in the user's code, with its source line."""
     return {
         "file": shown(site.file),
         "line": site.line,
@@ -56,7 +59,7 @@ def frame(site: Site) -> dict[str, Any]:
 
 
 def frames(stack: Sequence[Site]) -> list[dict[str, Any]]:
-    """A stack, innermost first."""
+    """Return a stack, innermost first."""
     return [frame(site) for site in stack[:_FRAMES]]
 
 
@@ -72,6 +75,6 @@ def _link(link: Link) -> dict[str, Any]:
 
 
 def holder(found: Holder, suspect: int | None, label: str) -> dict[str, Any]:
-    """A holder's path; the suspect is the link that should not be."""
+    """Return a holder's path, and which link to remove."""
     links = [_link(link) for link in found.links[:64]]
     return {"kind": shown(found.kind, 40), "label": label, "links": links, "suspect": suspect}

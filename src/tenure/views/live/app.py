@@ -28,10 +28,10 @@ _HEIGHT = 6
 _PLACE = 44  # letters: the source is to be seen, too
 _HEADS = {
     "bytes": "bytes now",
-    "growth": "a step",
+    "growth": "per step",
     "count": "count",
     "device": "device",
-    "line": "made at",
+    "line": "allocated at",
     "source": "source",
 }
 
@@ -79,7 +79,7 @@ class Top(App[None]):
         self._thread = threading.Thread(target=self._look_on, name="tenure-top", daemon=True)
 
     def compose(self) -> ComposeResult:
-        """The parts of the screen, from top to bottom."""
+        """Yield the parts of the screen, from top to bottom."""
         for name in ("title", "status", "processes", "trouble", "bytes", "curve"):
             yield Static(id=name, markup=False)
         yield DataTable(id="lines", cursor_type="row", zebra_stripes=True)
@@ -100,11 +100,11 @@ class Top(App[None]):
         self._asked.set()
 
     def on_resize(self, event: Resize) -> None:
-        """The curve is as wide as the screen."""
+        """Make the curve as wide as the screen."""
         self._want(parts=max(10, event.size.width - chart.LABEL - 3))
 
     def _look_on(self) -> None:
-        """What the thread does: read, make a picture, have it shown."""
+        """Read, compute the screen's data, and show it, again and again."""
         while not self._leaving.is_set():
             self._asked.clear()
             try:
@@ -160,7 +160,7 @@ class Top(App[None]):
         self.looks += 1
 
     def _show_processes(self, picture: Picture) -> None:
-        """Who there is, the one that is shown in reverse."""
+        """Show the list of processes, with the selected one in reverse."""
         told = Text()
         if len(picture.processes) > 1:
             told.append(" 0 all ", "reverse" if picture.shown is None else "")
@@ -221,21 +221,21 @@ class Top(App[None]):
             told.append(f"{note.title}\n", "bold red" if note.certain else "bold yellow")
             told.append(f"  {note.message}\n")
             if note.path:
-                told.append(f"  held by {' → '.join(note.path)}\n", "dim")
+                told.append(f"  retained by {' → '.join(note.path)}\n", "dim")
         told.rstrip()
         base = self.screen_stack[0]
         base.query_one("#told", Static).update(told)
         base.query_one("#notes").display = bool(notes)
 
     def action_process(self, by: int) -> None:
-        """The next process; after the last come all together."""
+        """Show the next process; after the last, all together."""
         if self.picture is not None and len(self.picture.processes) > 1:
             numbers = [ALL, *(one.number for one in self.picture.processes)]
             shown = ALL if self.picture.shown is None else self.picture.shown
             self._want(process=numbers[(numbers.index(shown) + by) % len(numbers)])
 
     def action_choose(self, number: int) -> None:
-        """A process by its place in the list; 0 for all together."""
+        """Show a process by its place in the list; 0 shows all together."""
         if self.picture is not None and number <= len(self.picture.processes):
             self._want(process=self.picture.processes[number - 1].number if number else ALL)
 
@@ -266,7 +266,7 @@ class Top(App[None]):
         self._want(containing=event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Back to the table, with the filter on."""
+        """Return to the table, with the filter on."""
         event.input.display = bool(event.value)
         self.query_one(DataTable).focus()
 

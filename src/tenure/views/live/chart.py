@@ -38,15 +38,15 @@ def change(growth: float | None) -> str:
 
 
 def facts(step: int | None, rate: float | None) -> str:
-    """Where the training is: `step 141, 12.3 a second`."""
+    """Return the progress of the training: `step 141, 12.3 per second`."""
     if step is None:
         return "no step yet"
-    speed = "" if rate is None else f", {rate:,.1f} a second" if rate >= 1 else f", one in {1 / rate:,.1f} s"
+    speed = "" if rate is None else f", {rate:,.1f} per second" if rate >= 1 else f", one in {1 / rate:,.1f} s"
     return f"step {step:,}{speed}"
 
 
 def span(seconds: float) -> str:
-    """Seconds as people read them: 2:05, 1:00:00."""
+    """Return a duration as text: 2:05, 1:00:00."""
     whole = int(seconds)
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

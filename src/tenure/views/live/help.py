@@ -11,27 +11,27 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 _TEXT = """\
-tenure top: a run as it goes, from outside
+tenure top: a running program, watched from outside
 
-  q            leave; the run goes on
-  tab, 1-9     one process after another, or by its number; 0 for all together
+  q            leave; the program continues
+  tab, 1-9     show one process: the next, or this number; 0 shows all together
   s            sort by bytes, growth, count, or line
-  /            show only lines with this in their place or source; escape shows all
-  d            one device after another
-  p            hold the picture still, and go on
-  up, down     go through the lines; page up, page down
+  /            show only lines with this text in their path or source; escape shows all
+  d            show the next device
+  p            pause the screen, and continue
+  up, down     move through the lines; page up, page down
 
-bytes now      alive at this moment, of what this line has made
-a step         what stays of it in each of the last steps; ▲ if it grew in most of them
-peak           the most that was alive at once since the run began
-suspect        something that grows and is held: it is judged when the run is over
+bytes now      allocated by this line, and alive now
+per step       what stays of it in each of the last steps; ▲ if it grew in most of them
+peak           the most bytes alive at one time since the program began
+likely         a leak candidate: it grows and is retained, but may still be freed
 
 Numbers are at most two seconds old. Any key closes this page.
 """
 
 
 class Help(ModalScreen[None]):
-    """What the keys do."""
+    """The list of keys."""
 
     CSS = """
     Help { align: center middle; }
@@ -40,7 +40,7 @@ class Help(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q,question_mark,enter,space", "dismiss", "close")]
 
     def compose(self) -> ComposeResult:
-        """The text."""
+        """Yield the text."""
         with VerticalScroll():
             yield Static(_TEXT, markup=False)
 

@@ -1,4 +1,4 @@
-"""What `tenure top` shows, as plain data: texts that are safe to print and of bounded length, and numbers."""
+"""The data of one screen of `tenure top`: numbers, and short texts that are safe to print."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST = 400  # letters of any text of a trace
 
 
 def safe(text: str, longest: int = LONGEST) -> str:
-    """A text of a trace, as text: without control codes, on one line, cut."""
+    """Return text of a trace without control codes, on one line, cut."""
     told = text[: longest + 1]
     if not told.isprintable():
         told = clean(told)
@@ -23,7 +23,7 @@ def safe(text: str, longest: int = LONGEST) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the user wants to see.
+    """The view that the user selected.
 
     `process` is a number, or ALL for all together; None for what was asked for at first. Lines are those that contain
     a text, of one `device` or of all. The curve has so many parts, and is so many minutes long.

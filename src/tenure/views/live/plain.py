@@ -14,7 +14,7 @@ _PLACE = 40
 
 
 def render(picture: Picture, *, blocks: bool = True) -> str:
-    """The text, without control codes."""
+    """Return the text, without control codes."""
     return "\n".join(line.rstrip() for line in _lines(picture, blocks=blocks)) + "\n"
 
 
@@ -34,7 +34,7 @@ def _lines(picture: Picture, *, blocks: bool) -> Iterator[str]:
             yield f"  {one.name:<12} {one.state:<8} {size(one.bytes):>10}{step}"
     if picture.rows:
         several = len({row.device for row in picture.rows}) > 1
-        yield f"{'bytes now':>10}  {'a step':>10} {'count':>8}  made at"
+        yield f"{'bytes now':>10}  {'per step':>10} {'count':>8}  allocated at"
         yield from (_row(row, several) for row in picture.rows[:_ROWS])
         rest = picture.more + max(0, len(picture.rows) - _ROWS)
         if rest:
@@ -44,15 +44,15 @@ def _lines(picture: Picture, *, blocks: bool) -> Iterator[str]:
         yield note.title
         yield f"  {note.message}"
         if note.path:
-            yield f"  held by {' → '.join(note.path)}"
+            yield f"  retained by {' → '.join(note.path)}"
 
 
 def headline(picture: Picture) -> str:
-    """The bytes in one line."""
+    """Return the bytes in one line."""
     ago = "" if picture.peak_ago is None or picture.peak_ago < 1 else f" {chart.span(picture.peak_ago)} ago"
     told = [f"{picture.device}: {size(picture.bytes)} now", f"peak {size(picture.peak)}{ago}"]
     if picture.growth is not None:
-        told.append(f"{chart.change(picture.growth)} a step")
+        told.append(f"{chart.change(picture.growth)} per step")
     return ", ".join(told)
 
 

@@ -13,7 +13,7 @@ _MOST = 200
 
 
 def make(lines: Sequence[Line], wish: Wish) -> tuple[tuple[Row, ...], int]:
-    """The rows to show, and how many more there are."""
+    """Return the rows to show, and how many more there are."""
     ordered = sorted(lines, key=_KEYS[wish.order])
     sought = wish.containing.casefold()
     if not sought:
@@ -63,6 +63,6 @@ def _row(line: Line) -> Row:
 
 
 def next_order(order: Order) -> Order:
-    """The order after this one."""
+    """Return the order after this one."""
     orders: list[Order] = list(_KEYS)  # type: ignore[arg-type]
     return orders[(orders.index(order) + 1) % len(orders)]

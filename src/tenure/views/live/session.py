@@ -52,7 +52,7 @@ class Session:
 
     @property
     def over(self) -> bool:
-        """Whether nobody writes any more, and all is read and judged."""
+        """True if no process writes any more, and everything is read and classified."""
         return self._following.over and self._verdict is not None
 
     @property
@@ -95,7 +95,7 @@ class Session:
                 each.reached(one.number, time.time_ns() // 1000 - _FLUSHED)
 
     def _let_go(self) -> None:
-        """Who ended while others go on holds nothing any more; but those who end together are shown as they were."""
+        """Drop the memory of processes that exited while others continue. Those that exit together are shown as they were."""
         now = time.monotonic()
         for one in self._following.followed:
             if one.state in ("ended", "gone") and not one.tail.behind:
@@ -106,7 +106,7 @@ class Session:
                 self._all.forget(number)
 
     def _conclude(self) -> None:
-        """The run is over: from now on there are findings, not suspects."""
+        """Classify the finished run: from now on there are findings instead of leak candidates."""
         try:
             found, limits = self._judge(self.place)
         except TenureError as error:
@@ -115,7 +115,7 @@ class Session:
             self._verdict, self._limits = tuple(found), tuple(limits)
 
     def picture(self, wish: Wish) -> Picture:
-        """How it stands."""
+        """Return the data of the current screen."""
         with self._lock:
             return self._picture(wish)
 
@@ -157,7 +157,7 @@ class Session:
         )
 
     def _in_peace(self) -> set[int]:
-        """The processes that ended their streams."""
+        """Return the processes that closed their streams."""
         processes = (one.tail.process for one in self._following.followed)
         return {process.pid for process in processes if process is not None and process.complete}
 
@@ -175,7 +175,7 @@ class Session:
         return None
 
     def has_rank(self, rank: int) -> bool:
-        """Whether a process of this rank has written."""
+        """Return whether a process of this rank has written."""
         return any(standing.rank(one) == rank for one in self._following.followed)
 
     def _process(self, one: Followed) -> Process:

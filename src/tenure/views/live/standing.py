@@ -1,4 +1,4 @@
-"""How a run stands, in a few words: whose it is, whether it goes on, and how long."""
+"""The status line of a run: its program, its state, and how long it has run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _QUIET = 3.0  # seconds without an event that are worth a word
 
 
 def rank(one: Followed) -> int | None:
-    """The rank of a process, if it has one."""
+    """Return the rank of a process, if it has one."""
     return None if one.tail.process is None else one.tail.process.rank
 
 
@@ -25,7 +25,7 @@ def order(one: Followed) -> tuple[bool, int, int]:
 
 
 def name(one: Followed) -> str:
-    """A process as people say it."""
+    """Return the name of a process for users."""
     process = one.tail.process
     if process is None:
         return f"pid {one.pid}" if one.failure else "starting"
@@ -33,7 +33,7 @@ def name(one: Followed) -> str:
 
 
 def title(following: Following) -> str:
-    """The program, by the command of its first process, and where the trace is."""
+    """Return the program, from the command of its first process, and where the trace is."""
     commands = (one.tail.process.command for one in following.followed if one.tail.process is not None)
     command = next((" ".join(words) for words in commands if words), "")
     folder = following.place.name or str(following.place.resolve())
@@ -41,7 +41,7 @@ def title(following: Following) -> str:
 
 
 def subject(following: Following, one: Followed | None) -> str:
-    """Whose numbers are shown."""
+    """Return which processes are shown."""
     if one is not None:
         return name(one)
     count = len(following.followed)
@@ -49,14 +49,14 @@ def subject(following: Following, one: Followed | None) -> str:
 
 
 def state(following: Following) -> str:
-    """In one word: waiting, running or over."""
+    """Return the state as one word: waiting, running or over."""
     if following.over:
         return "over"
     return "running" if any(one.state == "running" for one in following.followed) else "waiting"
 
 
 def status(following: Following, live: Live, *, judged: bool) -> str:
-    """Whether it goes on, and for how long it has."""
+    """Return whether the run continues, and how long it has run."""
     if not following.followed:
         return "nothing was recorded" if following.over else "waiting: no framework is imported yet"
     elapsed = span((live.last - live.first) / 1e6) if live.first else ""
@@ -73,7 +73,7 @@ def status(following: Following, live: Live, *, judged: bool) -> str:
 def _over(following: Following, elapsed: str) -> str:
     states = [one.state for one in following.followed]
     if all(one == "ended" for one in states):
-        return f"ended after {elapsed}" if elapsed else "ended"
+        return f"finished after {elapsed}" if elapsed else "finished"
     failures = [one.failure for one in following.followed if one.failure]
     killed = sum(one == "gone" for one in states) - len(failures)
     of_all = f" of {len(states)} processes" if len(states) > 1 else ""
@@ -86,18 +86,18 @@ def _over(following: Following, elapsed: str) -> str:
 
 
 def stopped(failure: str) -> str:
-    """What is said of a process that could write no more."""
-    return f"the trace could not be written any more ({safe(failure, 100)})"
+    """Return the text about a process that could not write any more."""
+    return f"the trace could not be written any further ({safe(failure, 100)})"
 
 
 def others(devices: Sequence[Device], shown: Device | None) -> str:
-    """The devices beside the one that is shown."""
+    """Return the other devices, which are not shown."""
     return ", ".join(
         f"{safe(one.name, 20)} {size(one.bytes)} (peak {size(one.peak)})" for one in devices if one != shown
     )
 
 
 def window(live: Live, minutes: float) -> tuple[int, int]:
-    """From when to when the curve is shown: the last minutes, or all of a run that is shorter."""
+    """Return the interval of the curve: the last minutes, or all of a shorter run."""
     until = max(live.known, live.first + 1)
     return max(live.first, until - round(minutes * 60e6)), until

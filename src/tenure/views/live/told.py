@@ -1,4 +1,4 @@
-"""What a run tells beside its events: findings, want of memory, and what grows, with who holds it."""
+"""The notes of a run besides its events: findings, out-of-memory reports, and growth with its holders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError)  # what d
 
 
 class Told:
-    """What was told so far."""
+    """The findings and notes of a run so far."""
 
     def __init__(self, folder: Path) -> None:
         self._findings = Lines(folder, "findings")
@@ -56,7 +56,7 @@ class Told:
         return True
 
     def _judged(self, pid: int) -> Iterator[Finding]:
-        """What the suspects of one process would be if it ended now."""
+        """Return the leaks of one process if it exited now."""
         seen = set()
         own = [suspect for key, suspect in self._suspects.items() if key[0] == pid]
         for leak in _leaks(own):
@@ -68,7 +68,7 @@ class Told:
     def notes(
         self, verdict: Sequence[Finding] | None, process: Process | None, ended: Collection[int]
     ) -> tuple[Note, ...]:
-        """What to show of a process, or of all: the verdict when there is one, and before that what was seen.
+        """Return the notes of a process, or of all: the result when there is one, before that what was seen.
 
         Of processes that did not end in peace nothing was judged: what was seen of them stays.
         """
@@ -81,7 +81,7 @@ class Told:
 
 
 def _leaks(found: Sequence[Suspect]) -> tuple[Leak, ...]:
-    """Those of the suspects that make sense: a line may be damaged and still be JSON."""
+    """Return the valid leak candidates: a line may be damaged and still be JSON."""
     sound = []
     for one in found:
         try:
@@ -100,7 +100,7 @@ def _key(finding: Finding) -> tuple[Any, ...]:
 def _note(finding: Finding, *, so_far: bool = False) -> Note:
     main = finding.main
     where = f"  {short(str(main.file))}:{main.line}" if main is not None else ""
-    title = f"{'suspect ' if so_far else ''}{finding.code} {finding.name}{where}"
+    title = f"{'likely ' if so_far else ''}{finding.code} {finding.name}{where}"
     text = f"  {main.text}" if main is not None and main.text else ""
     path = finding.evidence.get("path")
     links = [safe(str(link), 120) for link in path[:_LINKS]] if isinstance(path, list) else []

@@ -1,4 +1,4 @@
-"""What a notebook shows of tenure's values: tables and trees in HTML, without scripts, every text escaped.
+"""Tenure's values in notebooks: tables and trees in HTML, without scripts, with all text escaped.
 
 `SHOWN` names the types and the functions that show them; the IPython extension registers these.
 """
@@ -27,7 +27,7 @@ SHOWN: dict[tuple[str, str], Show] = {
 
 
 def several(values: Any, named: Named = shortened) -> str | None:
-    """A list of findings or of holders; None for any other."""
+    """Return a list of findings or of holders; None for any other."""
     if not values or not all(type(one) is type(values[0]) for one in values):
         return None
     kind = type(values[0])

@@ -1,4 +1,4 @@
-"""Findings in a notebook: the message, the lines that matter, the reason, what to write instead, who holds it."""
+"""Findings in a notebook: the headline, the source lines, the reason, the fix, and the reference path."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from tenure.findings import Finding, Place
 from tenure.views.notebook.page import Named, code, page, prose, shortened, told
 
-_ROLES = {"birth": "made", "use": "used", "end": "ended", "escape": "gets out", "holder": "held"}
 _MOST = 50  # shown of many
 
 
 def findings(found: Sequence[Finding], named: Named = shortened) -> str:
-    """All of them, in their order."""
+    """Return all findings as HTML, in their order."""
     if not found:
         return page("nothing found")
     rest = f'<div class="dim">and {len(found) - _MOST:,} more</div>' if len(found) > _MOST else ""
@@ -20,7 +19,7 @@ def findings(found: Sequence[Finding], named: Named = shortened) -> str:
 
 
 def box(finding: Finding, named: Named) -> str:
-    """One of them, as a part of a page."""
+    """Return one finding as part of a page."""
     return f'<div class="box">{"".join(_parts(finding, named))}</div>'
 
 
@@ -37,19 +36,18 @@ def _parts(finding: Finding, named: Named) -> Iterator[str]:
         yield f"<div><b>Fix:</b> {prose(finding.fix.message)}</div>"
     path = finding.evidence.get("path")
     if isinstance(path, list | tuple) and path:
-        yield f"<div><b>Held by</b>{tree(path, finding.evidence.get('suspect'))}</div>"
+        yield f"<div><b>Retained by</b>{tree(path, finding.evidence.get('suspect'))}</div>"
 
 
 def _row(place: Place, named: Named) -> str:
-    role = _ROLES.get(place.role, "here")
     where = f"{told(named(place.file))}:{int(place.line)}"
-    return f'<tr><td class="dim">{role}</td><td>{where}</td><td>{code(place.text)}</td></tr>'
+    return f'<tr><td class="dim">{told(place.shown)}</td><td>{where}</td><td>{code(place.text)}</td></tr>'
 
 
 def tree(links: Sequence[object], suspect: object = None) -> str:
-    """A path, each link below the one that holds it."""
+    """Return a reference path as nested lists: each link is below the one that refers to it."""
     if not links:
         return ""
-    mark = ' <span class="held">← this reference keeps it</span>' if suspect == 0 else ""
+    mark = ' <span class="held">← keeps it alive</span>' if suspect == 0 else ""
     below = None if not isinstance(suspect, int) else suspect - 1
     return f"<ul><li>{code(links[0])}{mark}{tree(links[1:60], below)}</li></ul>"

@@ -34,24 +34,24 @@ _STYLE = """<style>
 
 
 def page(*parts: str) -> str:
-    """The whole of one output."""
+    """Return one output as HTML."""
     return f'{_STYLE}<div class="tenure">{"".join(parts)}</div>'
 
 
 def told(text: object, longest: int = _LONGEST) -> str:
-    """A text as it may stand in a page: no tags, no commands of a terminal, of bearable length."""
+    """Return text that is safe in a page: no tags, no control codes, limited length."""
     whole = str(text)
     cut = whole if len(whole) <= longest else whole[: longest - 1] + "…"
     return html.escape(clean(cut))
 
 
 def prose(text: object) -> str:
-    """A sentence; what stands between backticks is code."""
+    """Return a sentence as HTML; text between backticks is code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", told(text, 2000))
 
 
 def code(text: object) -> str:
-    """A name or a line of source."""
+    """Return a name or a line of source."""
     return f"<code>{told(text)}</code>"
 
 
@@ -68,12 +68,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numbers: Sequence
 
 
 def shortened(file: str) -> str:
-    """A file as seen from here."""
+    """Return a file as seen from here."""
     return short(file)
 
 
 def place(site: Site | None, named: Named) -> str:
-    """A line of the user's code, with its source."""
+    """Return a line of the user's code, with its source."""
     if site is None:
         return '<span class="dim">unknown</span>'
     source = f" {code(site.text)}" if site.text else ""

@@ -9,18 +9,18 @@ from tenure.views.notebook.finding import tree
 from tenure.views.notebook.page import Named, page, place, shortened, table, told
 
 _MOST = 50  # rows shown of many
-_WORDS = {"freed": "freed", "held": "held", "already": "ended before", "cannot": "cannot be ended"}
+_WORDS = {"freed": "freed", "held": "retained", "already": "already released", "cannot": "cannot be released"}
 
 
 def info(one: TensorInfo, named: Named = shortened) -> str:
-    """What a tensor is."""
+    """Return the description of a tensor as HTML."""
     rows = [
         ("state", f"<b>{told(one.state)}</b>" + (f" by {told(one.cause)}" if one.cause else "")),
         ("bytes", size(one.nbytes)),
-        ("born", place(one.born, named)),
+        ("created", place(one.born, named)),
     ]
     if one.ended is not None:
-        rows.append(("ended", place(one.ended, named)))
+        rows.append(("released", place(one.ended, named)))
     if one.scope:
         rows.append(("scope", told(one.scope)))
     body = "".join(f'<tr><td class="dim">{name}</td><td>{text}</td></tr>' for name, text in rows)
@@ -28,21 +28,21 @@ def info(one: TensorInfo, named: Named = shortened) -> str:
 
 
 def holders(found: Sequence[Holder], named: Named = shortened) -> str:
-    """Who keeps something alive: a tree for each, root first."""
+    """Return the holders as HTML: a tree for each, root first."""
     if not found:
-        return page("nobody holds it")
+        return page("no reference keeps it alive")
     return page(f"<b>{len(found)} {'holder' if len(found) == 1 else 'holders'}</b>", *(_holder(one, named) for one in found[:_MOST]))  # fmt: skip
 
 
 def remains(one: Remains, named: Named = shortened) -> str:
-    """What is left, buffer by buffer, with who holds it."""
+    """Return the remains as HTML: each buffer with what retains it."""
     if not one.remnants:
-        return page("nothing to end: no tensors")
-    verb = "freed" if one.done else "would free"
-    head = f"<b>{verb} {size(one.freed_bytes)}, {size(one.held_bytes)} held</b>"
+        return page("nothing to release: no tensors")
+    verb = "freed" if one.done else "would be freed"
+    head = f"<b>{size(one.freed_bytes)} {verb}, {size(one.held_bytes)} retained</b>"
     rows = [_remnant(remnant, named) for remnant in one.remnants[:_MOST]]
     rest = f'<div class="dim">and {len(one) - _MOST:,} more</div>' if len(one) > _MOST else ""
-    return page(head, table(("bytes", "what became of it", "tensor", "held by"), rows, (0,)), rest)
+    return page(head, table(("bytes", "result", "tensor", "retained by"), rows, (0,)), rest)
 
 
 def memory(one: Memory, named: Named = shortened) -> str:

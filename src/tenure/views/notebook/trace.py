@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tenure import untrusted
 from tenure.analysis.amounts import SiteAmount
 from tenure.analysis.summary import Summary, summary
 from tenure.errors import TraceError
 from tenure.model import Site, size
-from tenure.views.console import report
+from tenure.views.console import outcome
 from tenure.views.notebook.finding import box
 from tenure.views.notebook.page import Named, page, place, shortened, table, told
 
@@ -16,15 +17,18 @@ _MOST = 20
 
 
 def trace(one: Any, named: Named = shortened) -> str:
-    """The report of a `tenure.Trace`."""
+    """Return the report of a `tenure.Trace`."""
+    with untrusted.reading(one.source):
+        return _page(one, named)
+
+
+def _page(one: Any, named: Named) -> str:
     try:
         found = one.findings()
         told_of = summary(one, one.scanned, one.peak())
     except TraceError as error:
         return page(told(error, 2000))
-    faults = [finding for finding in found if report.is_fault(finding)]
-    late = [finding for finding in found if finding.code == "TN501"]
-    verdict = report._verdict(told_of, faults, late, ())
+    verdict = outcome.sentence(told_of, found)
     # What makes the peak is in the table already.
     boxes = [box(finding, named) for finding in found if finding.code != "TN502"]
     rest = f'<div class="dim">and {len(boxes) - _MOST:,} more</div>' if len(boxes) > _MOST else ""
@@ -44,7 +48,7 @@ def _facts(one: Summary) -> str:
 
 
 def _curve(one: Summary) -> str:
-    """The bytes alive, a bar for each part of the run."""
+    """Return the bytes alive, a bar for each part of the run."""
     top = max(one.curve, default=0)
     if not top:
         return ""
@@ -58,7 +62,7 @@ def _peak(one: Summary, named: Named) -> str:
     rows = [_row(site, one.peak.bytes, named) for site in one.peak.sites]
     step = "" if one.peak.step is None else f" in step {one.peak.step}"
     head = f"<div><b>Peak</b> of {size(one.peak.bytes)} on {told(one.peak.device)}{step}</div>"
-    return head + table(("bytes", "", "buffers", "made at"), rows, (0, 2))
+    return head + table(("bytes", "", "buffers", "allocated at"), rows, (0, 2))
 
 
 def _row(site: SiteAmount, whole: int, named: Named) -> tuple[str, str, str, str]:

@@ -9,7 +9,7 @@ _DURABLE = "?durable"
 
 
 def connect(rest: str, url: str) -> Backend:
-    """The store in a folder, which is made if there is nothing."""
+    """Return the store in a folder; create it if nothing exists there."""
     try:
         from tenure.sharing.store.file import backend, layout
     except ImportError as error:

@@ -50,7 +50,7 @@ class FileStore:
         self._released: deque[str] = deque()
 
     def put(self, name: str, tensor: Any, by: Doer, expect: int | None) -> int:
-        """The bytes first, then the name."""
+        """Write the bytes first, then the name."""
         host = exchange.host(tensor)
         if expect is not None:
             self._expected(self._row(name), name, expect)  # before gigabytes are written for nothing
@@ -93,7 +93,7 @@ class FileStore:
         return version
 
     def get(self, name: str, like: str | None) -> Reading:
-        """The file, mapped."""
+        """Return the file, mapped."""
         return self._read(self._row(name), like)
 
     def entry(self, name: str) -> Entry | None:
@@ -106,7 +106,7 @@ class FileStore:
         return self.index.look(index.names)
 
     def delete(self, name: str, by: Doer, wait: float) -> Remains:
-        """The name at once; the bytes when the last process that maps them ends or lets go."""
+        """Delete the name at once. The bytes are freed when the last process that maps them exits or releases them."""
         until = time.monotonic() + wait
         while True:
             with self._writing() as connection:
@@ -129,7 +129,7 @@ class FileStore:
         return self.index.look(lambda connection: index.grave(connection, name))
 
     def lease(self, name: str, by: Doer) -> tuple[Reading, str]:
-        """A row in the index; it counts as long as this process holds its lock in `users/`."""
+        """Add a row to the index. It is valid as long as this process holds its lock in `users/`."""
         me = self._present()
         token = f"{me.id}:{next(self._numbers)}"
         try:
@@ -154,7 +154,7 @@ class FileStore:
             self._release_all()
 
     def leases(self, name: str) -> list[Doer]:
-        """Those whose processes live."""
+        """Return the leases of processes that still run."""
         return self.index.look(lambda connection: self._leases(connection, name))
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class FileStore:
         self.index.close()
 
     def lost(self, row: Row) -> bool:
-        """Whether a row still names this file, which somebody did not find: it was not replaced or deleted meanwhile."""
+        """Return whether a row still names this missing file: it was not replaced or deleted meanwhile."""
         now = self._row(row.name)
         return now is not None and now.file == row.file
 
@@ -200,7 +200,7 @@ class FileStore:
             f"{self.url}: the file of {row.name!r} is damaged: {how}\n"
             f"  file: {self.tensors / row.file}\n"
             f"  put:  version {row.version} by {row.put}\n"
-            "  fix:  put it again, or delete it; the other names are as they were (`tenure store check` looks at all)"
+            "  fix:  put it again, or delete it; the other names are as they were (`tenure store check` checks all)"
         )
 
     # ------------------------------------------------------------------------------------------------ writing
@@ -255,7 +255,7 @@ class FileStore:
             raise store.conflict(self, name, expect, row.entry if row else None)
 
     def _names(self, name: str, file: str) -> bool:
-        """Whether the index names this file after all: an interrupt may come after the commit."""
+        """Return whether the index names this file: an interrupt may arrive after the commit."""
         with contextlib.suppress(StoreError):
             row = self._row(name)
             return row is not None and row.file == file
@@ -302,4 +302,4 @@ class FileStore:
 
         if used is None and not find():
             return Remains((Remnant("freed", row.nbytes, (info,), "as far as this process can see"),))
-        return Remains((Remnant("held", row.nbytes, (info,), "mapped, until the last reader lets go", find),))
+        return Remains((Remnant("held", row.nbytes, (info,), "mapped, until the last reader releases it", find),))

@@ -1,4 +1,4 @@
-"""What killed processes leave behind: files without a name, parts of files, leases that nobody ends.
+"""Cleaning up after killed processes: files without a name, incomplete files, leases that are never released.
 
 To be looked for under the index's write lock only, where files get their names and users appear: what has none then
 will get none.
@@ -31,7 +31,7 @@ def nameless(folder: Path, connection: sqlite3.Connection, *, remove: bool) -> l
     whole = [path for path in found if entries.is_ours(path.name)]
     parts = [path for path in found if path.name.endswith(entries.PART)]
     parts = [path for path in parts if not (folder / layout.USERS / entries.writer(path.name)).exists()]
-    return _gone([*whole, *parts], "no name has it", remove=remove)
+    return _gone([*whole, *parts], "no name refers to it", remove=remove)
 
 
 def dead(folder: Path, connection: sqlite3.Connection, *, remove: bool) -> list[Left]:
@@ -41,8 +41,8 @@ def dead(folder: Path, connection: sqlite3.Connection, *, remove: bool) -> list[
     parts = [part for path in ended for part in tensors.glob(entries.part(path.name, "*"))]
     if remove:
         connection.executemany("DELETE FROM leases WHERE holder = ?", [(path.name,) for path in ended])
-    left = _gone(parts, "its writer is dead", remove=remove)
-    return left + _gone(ended, "its process is dead", remove=remove)  # the last: what is cut short is found again
+    left = _gone(parts, "the process that wrote it has exited", remove=remove)
+    return left + _gone(ended, "its process has exited", remove=remove)  # the last: what is cut short is found again
 
 
 def _gone(files: list[Path], why: str, *, remove: bool) -> list[Left]:

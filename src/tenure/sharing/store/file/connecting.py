@@ -16,13 +16,13 @@ _POLL = 0.005
 
 
 def connected(path: Path, how: str) -> sqlite3.Connection:
-    """A connection that begins no transactions by itself, and that any thread may use."""
+    """Return a connection that begins no transactions by itself, and that any thread may use."""
     where = f"file:{urllib.parse.quote(str(path))}?{how}"
     return sqlite3.connect(where, timeout=READERS / 1000, isolation_level=None, check_same_thread=False, uri=True)
 
 
 def look(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
-    """What `ask` reads of an index that may only be read.
+    """Return the result of `ask` on a read-only index.
 
     While a writer is there, SQLite reads with its help. Without one the file is read as it lies there, without any
     lock: so if a writer came meanwhile, we look again.
@@ -44,6 +44,6 @@ def look(path: Path, ask: Callable[[sqlite3.Connection], T]) -> T:
 
 
 def _state(path: Path) -> tuple[bool, int, int]:
-    """Whether there is a log, which every writer has, and how the file was when."""
+    """Return whether there is a write-ahead log, which every writer has, and the file's size and time."""
     known = path.stat()
     return path.with_name(f"{path.name}-wal").exists(), known.st_mtime_ns, known.st_size

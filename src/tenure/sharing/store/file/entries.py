@@ -43,23 +43,23 @@ class Draft:
 
 
 def named(name: str, version: int, unique: str) -> str:
-    """A file name that people recognise, and that is never used twice."""
+    """Return a file name that people recognise, and that is never used twice."""
     words = re.sub(r"[^A-Za-z0-9_.-]+", "_", name.replace("/", "."))[:80].lstrip(".-") or "_"
     return f"{words}.v{version}-{unique}{ENDING}"
 
 
 def is_ours(file: str) -> bool:
-    """Whether a store named this file. What people put beside them is theirs."""
+    """Return whether a store named this file. Other files belong to the user."""
     return _OURS.search(file) is not None
 
 
 def part(writer: str, unique: str) -> str:
-    """The name of a file while that user writes it."""
+    """Return the name of a file while that user writes it."""
     return f"{writer}-{unique}{PART}"
 
 
 def writer(file: str) -> str:
-    """Who writes that part."""
+    """Return the process that writes an incomplete file."""
     return file.rpartition("-")[0]
 
 
@@ -120,7 +120,7 @@ def _write(fd: int, part: memoryview) -> None:
 
 
 def mapped(path: Path, name: str, dtype: str, shape: tuple[int, ...], start: int) -> memoryview:
-    """The bytes of a tensor, mapped; no page of them is read before it is touched.
+    """Return the bytes of a tensor, mapped. No page is read before it is used.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -140,7 +140,7 @@ def _opened(path: Path) -> int:
 
 
 def _check(fd: int, name: str, dtype: str, shape: tuple[int, ...], start: int) -> None:
-    """That size and header are what the index says: else a framework would read other memory than the tensor's."""
+    """Verify that size and header match the index. Otherwise a framework would read memory outside the tensor."""
     there, wanted = os.fstat(fd).st_size, start + size(dtype, shape)
     if there != wanted:
         raise Damaged(f"it has {there} bytes instead of {wanted}")
@@ -153,11 +153,11 @@ def _check(fd: int, name: str, dtype: str, shape: tuple[int, ...], start: int) -
     except (ValueError, KeyError, TypeError):
         raise Damaged("its header cannot be read") from None
     if not same:
-        raise Damaged("its header tells of another tensor")
+        raise Damaged("its header describes another tensor")
 
 
 def size(dtype: str, shape: tuple[int, ...]) -> int:
-    """Bytes of a tensor."""
+    """Return the size of a tensor in bytes."""
     if dtype not in DTYPES:
         raise Damaged(f"its dtype {dtype!r} is unknown here")
     nbytes = DTYPES[dtype][1]

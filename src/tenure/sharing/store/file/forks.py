@@ -45,7 +45,7 @@ def watch(thing: Forked) -> None:
 
 @contextlib.contextmanager
 def held_off() -> Iterator[None]:
-    """No fork happens in this block, but by this very thread. To be left soon; may be entered again inside."""
+    """Prevent forks by other threads during this block, which must be short. Blocks may nest."""
     gate = _gate
     depth = getattr(gate.mine, "depth", 0)
     if not depth:
@@ -63,7 +63,7 @@ def held_off() -> Iterator[None]:
 
 
 def inside() -> bool:
-    """Whether this thread is in such a block, or its parent was when it forked."""
+    """Return whether this thread is in such a block, or its parent was when it forked."""
     return getattr(_gate.mine, "depth", 0) > 0
 
 

@@ -87,11 +87,11 @@ class Index:
 
     @property
     def inside(self) -> bool:
-        """Whether this thread is in a write transaction: another one would wait for itself."""
+        """Return whether this thread is in a write transaction; a second one would wait for itself."""
         return getattr(self._inside, "now", False)
 
     def look(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """What `ask` reads, all at one moment if it is one statement. It may be called several times."""
+        """Return the result of `ask`, which is consistent if it is one statement. `ask` may be called several times."""
         with self._telling():
             if self.writable:
                 with self._lending() as connection:
@@ -114,7 +114,7 @@ class Index:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A connection that alone may write; what was done is there for all when the block ends, or not at all."""
+        """Yield a connection with the exclusive right to write. Other processes see all of the changes, or none."""
         if not self.writable:
             raise StoreError(f"{self.url} is read-only for this process: it can be read, and not changed")
         until = time.monotonic() + PATIENCE
@@ -158,7 +158,7 @@ class Index:
         _close_all(self._idle)
 
     def forked(self) -> None:
-        """Who forked while it had a connection has it still, and it is of no use here."""
+        """Forget the parent's connection in a forked child, where it cannot be used."""
         self._torn = forks.inside()
 
     def _check(self) -> None:
@@ -200,29 +200,29 @@ class Index:
 
 
 def told(url: str, path: Path, error: sqlite3.Error) -> StoreError:
-    """What SQLite says, as users need to know it."""
+    """Return SQLite's error as a message for users."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code == sqlite3.SQLITE_FULL:
         return StoreError(f"{url}: the disk is full ({path.name} could not grow); nothing was changed")
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return StoreError(f"{url}: another process has kept {path.name} locked for {PATIENCE:.0f} s; is one stopped?")
+        return StoreError(f"{url}: another process has locked {path.name} locked for {PATIENCE:.0f} s; is one stopped?")
     if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
         return StoreError(f"{url}: {path.name} is read-only for this process; nothing was changed")
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
         return StoreError(
-            f"{url}: {path} is damaged ({error}); the tensors lie in {path.parent / 'tensors'} as safetensors files"
+            f"{url}: {path} is damaged ({error}); the tensors are in {path.parent / 'tensors'} as safetensors files"
         )
     return StoreError(f"{url}: {path.name} could not be used ({error}); nothing was changed")
 
 
 def row(connection: sqlite3.Connection, name: str) -> Row | None:
-    """A name that is there."""
+    """Return the row of a name that exists."""
     found = connection.execute(f"SELECT {_COLUMNS} FROM entries WHERE name = ? AND file NOT NULL", (name,)).fetchone()  # noqa: S608
     return None if found is None else _row(found)
 
 
 def rows(connection: sqlite3.Connection, wrong: list[Wrong] | None = None) -> list[Row]:
-    """All names that are there, in order. What makes no sense is put into `wrong`, or raised."""
+    """Return all names, in order. Invalid rows are added to `wrong`, or raised."""
     query = f"SELECT {_COLUMNS} FROM entries WHERE file NOT NULL ORDER BY name"  # noqa: S608
     found = []
     if wrong is not None:
@@ -238,7 +238,7 @@ def rows(connection: sqlite3.Connection, wrong: list[Wrong] | None = None) -> li
 
 
 def set_row(connection: sqlite3.Connection, new: Row) -> None:
-    """A new version of a name."""
+    """Set a name to a new version."""
     values = (*(getattr(new, column) for column in _COLUMNS.split(", ")[:5]), json.dumps(new.shape), new.nbytes)
     connection.execute(
         f"INSERT OR REPLACE INTO entries ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608
@@ -247,26 +247,26 @@ def set_row(connection: sqlite3.Connection, new: Row) -> None:
 
 
 def names(connection: sqlite3.Connection) -> list[str]:
-    """All names that are there, in order."""
+    """Return all names, in order."""
     found = connection.execute("SELECT name FROM entries WHERE file NOT NULL ORDER BY name")
     return [_of(name, str, name, "name") for (name,) in found]
 
 
 def grave(connection: sqlite3.Connection, name: str) -> Grave | None:
-    """A name that was deleted: it keeps its version."""
+    """Return the deletion record of a name, with its version."""
     query = "SELECT version, deleted FROM entries WHERE name = ? AND file IS NULL"
     found = connection.execute(query, (name,)).fetchone()
     return Grave(name, _of(name, int, found[0], "version"), _doer(name, found[1], "deleted")) if found else None
 
 
 def last_version(connection: sqlite3.Connection, name: str) -> int:
-    """The version of the last put, also of a name that was deleted since."""
+    """Return the version of the last put, also of a name that was deleted since."""
     found = connection.execute("SELECT version FROM entries WHERE name = ?", (name,)).fetchone()
     return _of(name, int, found[0], "version") if found else 0
 
 
 def leases(connection: sqlite3.Connection, name: str) -> list[tuple[str, Doer]]:
-    """Who leases a name, each with the user of the store that it is."""
+    """Return who leases a name, each with its user of the store."""
     found = []
     for holder, by in connection.execute("SELECT holder, by FROM leases WHERE name = ?", (name,)):
         if _of(name, str, holder, "holder") in ("", ".", "..") or "/" in holder or "\0" in holder:
@@ -282,7 +282,7 @@ class Wrong(sqlite3.DatabaseError):
 
     def __init__(self, name: object, column: str, value: object) -> None:
         self.name = name if isinstance(name, str) else repr(name)[:40]
-        self.text = f"column {column} of the index holds {repr(value)[:40]}"
+        self.text = f"column {column} of the index contains {repr(value)[:40]}"
         super().__init__(f"{self.name!r}: {self.text}")
 
 
@@ -302,7 +302,7 @@ def _row(found: tuple[Any, ...]) -> Row:
 
 
 def _of(name: object, kind: type[T], value: Any, column: str) -> T:
-    """A value of a column, whose type SQLite only recommends."""
+    """Return the value of a column, after a check of its type, which SQLite only recommends."""
     if not isinstance(value, kind) or (isinstance(value, int) and value < 0):
         raise Wrong(name, column, value)
     return value
@@ -328,7 +328,7 @@ def _doer(name: str, text: Any, column: str) -> Doer:
 
 
 def packed(doer: Doer) -> str:
-    """A doer as text."""
+    """Return the origin of a change as text."""
     return json.dumps(asdict(doer))
 
 
@@ -351,7 +351,7 @@ def unpacked(text: str) -> Doer:
 
 
 def mine(path: Path) -> bool:
-    """Whether this process may write to a folder and the index in it."""
+    """Return whether this process may write to a folder and the index in it."""
     return os.access(path, os.W_OK) and (not (path / FILE).exists() or os.access(path / FILE, os.W_OK))
 
 

@@ -24,7 +24,7 @@ _DRAFT = ".index-"
 
 
 def folder(rest: str, url: str) -> Path:
-    """The folder of a URL: `file:PATH`, relative, absolute, or with `~`."""
+    """Return the folder of a URL: `file:PATH`, relative, absolute, or with `~`."""
     if rest.startswith("///"):
         rest = rest[2:]  # file:///tmp/x, as browsers write it
     if not rest or rest.startswith("//") or "\0" in rest:
@@ -45,7 +45,7 @@ def _ready(path: Path, url: str, *, create: bool) -> None:
     try:
         if not (path / index.FILE).exists():
             if not create:
-                raise StoreError(f"{url} is no store: it has no {index.FILE}")
+                raise StoreError(f"{url} is not a store: it has no {index.FILE}")
             _make(path, url)
     except OSError as error:
         raise StoreError(f"{url}: no store can be made there ({error.strerror}: {error.filename})") from error
@@ -59,7 +59,7 @@ def _make(path: Path, url: str) -> None:
             return  # another process was quicker
         other = next((one.name for one in path.iterdir() if not _leftover(one)), None)
         if other is not None:
-            raise StoreError(f"{url} is no store, and not empty ({other!r} is in it); name a folder of its own")
+            raise StoreError(f"{url} is neither a store nor empty: it contains {other!r}; name a new or empty folder")
         (path / TENSORS).mkdir(exist_ok=True)
         (path / USERS).mkdir(exist_ok=True)
         draft = path / f"{_DRAFT}{secrets.token_hex(8)}"
@@ -75,14 +75,14 @@ def _make(path: Path, url: str) -> None:
 
 
 def _leftover(path: Path) -> bool:
-    """Whether it may be of a store whose making was cut short, or belongs to every disk."""
+    """Return whether the file may be left from an interrupted creation of a store, or exists on every disk."""
     if path.name in {TENSORS, USERS}:
         return path.is_dir() and not any(path.iterdir())
     return path.name.startswith(_DRAFT) or path.name == "lost+found"
 
 
 def _index(path: Path) -> None:
-    """A whole index in one file: it is closed before it gets its name, so nobody sees half of it."""
+    """Create a whole index in one file. It is closed before it gets its name, so no process sees half of it."""
     with contextlib.closing(connecting.connected(path, "mode=rwc")) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(index.SCHEMA)
@@ -109,9 +109,9 @@ def _understood(path: Path, url: str) -> None:
                 connection.execute(f"PRAGMA {one}").fetchone()[0] for one in ("application_id", "user_version")
             )
     except sqlite3.Error as error:
-        raise StoreError(f"{url} is no store: {index.FILE} cannot be read ({error}); nothing was changed") from error
+        raise StoreError(f"{url} is not a store: {index.FILE} cannot be read ({error}); nothing was changed") from error
     if application != index.APPLICATION:
-        raise StoreError(f"{url} is no store: {index.FILE} is another program's; nothing was changed")
+        raise StoreError(f"{url} is not a store: {index.FILE} belongs to another program; nothing was changed")
     if version != index.VERSION:
         newer = "a newer tenure reads it" if version > index.VERSION else "an older tenure wrote it"
         raise StoreError(

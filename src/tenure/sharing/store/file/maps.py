@@ -11,7 +11,7 @@ from typing import Any
 
 
 def private(fd: int, length: int, offset: int = 0) -> mmap.mmap:
-    """A private map of a file (copy on write), which keeps no file descriptor: a model has thousands of tensors."""
+    """Return a private map of a file (copy on write) without a file descriptor: a model has thousands of tensors."""
     if sys.version_info >= (3, 13):
         return mmap.mmap(fd, length, flags=mmap.MAP_PRIVATE, offset=offset, trackfd=False)
     # Before, Python's maps kept one each. So the file is laid over a map of nothing, which Python takes away in the end.

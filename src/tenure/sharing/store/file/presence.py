@@ -1,4 +1,4 @@
-"""Which users of a store are alive: each holds a lock on a file of its own, and the kernel ends the lock with the process.
+"""The live users of a store: each holds a lock on its own file, and the kernel releases the lock when the process exits.
 
 A process number would do only on one machine without containers, and is given again to others; a lock is neither.
 """
@@ -38,10 +38,10 @@ class Presence:
         self._end()
 
     def before_fork(self) -> None:
-        """The lock stays the parent's."""
+        """Leave the lock to the parent."""
 
     def forked(self) -> None:
-        """The child has a copy of the lock, which would outlive its owner."""
+        """Close the child's copy of the lock, which would outlive its owner."""
         if self._end.detach() is not None:
             descriptors.close(self._fd, self._known)
 
@@ -53,7 +53,7 @@ def _let_go(path: Path, fd: int, known: descriptors.Identity | None) -> None:
 
 
 def alive(folder: Path, id: str) -> bool:  # noqa: A002 - it is one
-    """Whether that user is still there."""
+    """Return whether that user is still alive."""
     try:
         fd = os.open(folder / id, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:

@@ -19,7 +19,7 @@ class Sum(Protocol):
     """A checksum of bytes that come block by block; its text is what the index keeps."""
 
     def add(self, block: memoryview) -> None:
-        """The next block; only the last one may be shorter than `BLOCK`."""
+        """Add the next block; only the last one may be shorter than `BLOCK`."""
 
 
 class Unknown(Exception):
@@ -51,7 +51,7 @@ class _Crc32:
 
 
 def begun() -> Sum:
-    """The checksum for a new entry."""
+    """Return the checksum for a new entry."""
     try:
         return _Xxh3()
     except ImportError:
@@ -59,7 +59,7 @@ def begun() -> Sum:
 
 
 def like(checksum: str) -> Sum:
-    """A checksum of the same kind as this one. Raises `Unknown` for one that this tenure cannot take."""
+    """Return a checksum of the same kind as this one. Raise `Unknown` for a kind that is not available here."""
     kind, named, _ = checksum.partition(":")
     if not named:
         return numpy_sums.Sum()
@@ -74,7 +74,7 @@ def like(checksum: str) -> Sum:
 
 
 def of(data: memoryview, found: Sum) -> str:
-    """The checksum of bytes that are in memory."""
+    """Return the checksum of bytes that are in memory."""
     for start in range(0, data.nbytes, BLOCK):
         found.add(data[start : start + BLOCK])
     return str(found)

@@ -15,7 +15,7 @@ from tenure.sharing.store.file.index import Row
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is wrong with a name's file, or with the index (then without a name)."""
+    """A problem with a name's file, or with the index (then without a name)."""
 
     name: str
     file: Path

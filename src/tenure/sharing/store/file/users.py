@@ -1,4 +1,4 @@
-"""Who still reads a file that has no name any more."""
+"""The processes that still read a file whose name was removed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tenure.model import Holder, Link
 
 
 def any_other(fd: int) -> bool | None:
-    """Whether somebody else has this file open or mapped, in any process; None where the kernel does not tell.
+    """Return whether another user has this file open or mapped, in any process; None if the kernel does not show it.
 
     A write lease (Linux) is given only to the single user of a file.
     """
@@ -31,7 +31,7 @@ def any_other(fd: int) -> bool | None:
 
 
 def holders(file: str) -> list[Holder]:
-    """The processes that map a file of this (unique) name, as far as this user may see them."""
+    """Return the processes that map a file of this (unique) name, as far as this user may see them."""
     return [Holder("process", (Link(told, "process"),)) for told in _mapping(file)]
 
 

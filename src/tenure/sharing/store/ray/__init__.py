@@ -31,7 +31,7 @@ _TRIES = 3
 
 
 def connect(rest: str, url: str) -> RayBackend:
-    """The store of a namespace on the Ray cluster to which this process belongs."""
+    """Return the store of a namespace on the Ray cluster to which this process belongs."""
     return RayBackend(checked(rest) if rest else "tenure", url)
 
 
@@ -59,22 +59,22 @@ class RayBackend:
             if outcome == "conflict":
                 raise conflict(self, name, expect or 0, told)
         where = self._actors.node[:8]
-        raise StoreError(f"{self.url}: {name!r} was not put: the holder of node {where} dies again and again")
+        raise StoreError(f"{self.url}: {name!r} was not put: the store's actor on node {where} fails again and again")
 
     def get(self, name: str, like: str | None) -> Reading:
-        """The tensor of a name, over the bytes in the object store; brought to this node if they lie on another."""
+        """Return the tensor of a name on the bytes in the object store, after moving them to this node if necessary."""
         self._open()
         by = self._here(Doer.here())
         return self._read(name, like, by, self._actors.index("find", name, self._process, by))
 
     def entry(self, name: str) -> Entry | None:
-        """What is known of a name."""
+        """Return the entry of a name, or None."""
         self._open()
         found: Entry | None = self._actors.index("entry", name)
         return found
 
     def names(self) -> list[str]:
-        """All names, in order."""
+        """Return all names, in order."""
         self._open()
         return list(self._actors.index("names"))
 
@@ -95,13 +95,13 @@ class RayBackend:
                 raise leased(self, name, told[0])
 
     def grave(self, name: str) -> Grave | None:
-        """Who deleted this name last."""
+        """Return who deleted this name last."""
         self._open()
         found: Grave | None = self._actors.index("grave", name)
         return found
 
     def lease(self, name: str, by: Doer) -> tuple[Reading, str]:
-        """The tensor, and a promise that ends with this process at the latest."""
+        """Return the tensor, and a lease that is released with this process at the latest."""
         self._open()
         token, use = uuid.uuid4().hex, Use(self._here(by), self._process)
         try:
@@ -126,12 +126,12 @@ class RayBackend:
         other.join(_SLICE)
 
     def leases(self, name: str) -> list[Doer]:
-        """Who leases this name now."""
+        """Return who leases this name now."""
         self._open()
         return list(self._actors.index("leases", name))
 
     def close(self) -> None:
-        """The actors stay, and so do the tensors."""
+        """Do nothing: the actors and the tensors stay."""
         self._closed = True
 
     def _open(self) -> None:
@@ -169,14 +169,14 @@ class RayBackend:
         died = f"its owner on {where} died, and another was started" if up else f"{where} died"
         return StoreError(
             f"{self.url}: the bytes of {entry.name!r} (version {entry.version}) are lost: {died}, "
-            "and nobody was reading them elsewhere\n"
+            "and no other process was reading them\n"
             f"  put: {entry.put}\n"
             f"  fix: put it again (store[{entry.name!r}] = x), or delete the name; other names are not touched"
         )
 
 
 def _bytes(box: list[Any]) -> memoryview | None:
-    """The bytes in the object store, brought to this node if need be; None if they are lost."""
+    """Return the bytes in the object store, after moving them to this node if necessary; None if they are lost."""
     import ray
     from ray.exceptions import ObjectLostError
 
@@ -197,4 +197,6 @@ def _remains(entry: Entry, readers: list[Doer]) -> Remains:
             for by in readers
         ]
 
-    return Remains((Remnant("held", entry.nbytes, (info,), "the bytes go with the last tensor over them", find),))
+    return Remains(
+        (Remnant("held", entry.nbytes, (info,), "the bytes are freed with the last tensor that uses them", find),)
+    )

@@ -34,16 +34,16 @@ class Actors:
         try:
             spoken = self.index("hello")
         except AttributeError:
-            spoken = "none that this one knows"
+            spoken = "an unknown one"
         if spoken != PROTOCOL:
             raise StoreError(
-                f"{url} is kept by another tenure, which speaks protocol {spoken}, and this one {PROTOCOL}; "
-                "use one version on the whole cluster, or another namespace"
+                f"{url} was opened by another version of tenure, with protocol {spoken}; this version uses {PROTOCOL}. "
+                "Use one version on the whole cluster, or another namespace"
             )
 
     @property
     def connected(self) -> bool:
-        """Whether this process still belongs to the cluster of the store."""
+        """Return whether this process still belongs to the cluster of the store."""
         import ray
 
         return bool(ray.is_initialized()) and ray.get_runtime_context().gcs_address == self._cluster
@@ -58,7 +58,7 @@ class Actors:
 
     @contextlib.contextmanager
     def stored(self, process: Process, entry: Entry, data: memoryview) -> Iterator[Record]:
-        """Bytes with the holder of this node, under a ticket by which the index can name them before the block ends."""
+        """Store bytes in this node's actor, under a ticket that the index can use before the block exits."""
         record = Record(entry, uuid.uuid4().hex, self.node, self.address)
         try:
             self.holder("store", record.ticket, process, pickle.PickleBuffer(data))
@@ -73,7 +73,7 @@ class Actors:
         return getattr(self._handle(INDEX), method).remote(*args)
 
     def there(self) -> bool:
-        """Whether there is an index, if only one that is being started again."""
+        """Return whether there is an index, also one that is being restarted."""
         import ray
 
         try:
@@ -126,7 +126,7 @@ class Actors:
         return handle
 
     def _found(self, name: str) -> Any:
-        """The actor of that name, started if there is none: detached, so that it outlives this process."""
+        """Return the actor of that name. If there is none, start one, detached, so that it outlives this process."""
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -155,14 +155,14 @@ class Actors:
         first = lines[-1] if getattr(error, "actor_init_failed", False) else lines[0]  # there the cause comes last
         return StoreError(
             f"{self.url}: {who} (actor {name!r}) does not answer: {first}\n"
-            f"  fix: is tenure installed on every node, and the node alive? `ray status` and `ray list actors` tell"
+            f"  fix: is tenure installed on every node, and is the node alive? `ray status` and `ray list actors` show it"
         )
 
     def _full(self, error: Exception) -> StoreError:
         first = next(iter(str(error).splitlines()), type(error).__name__)
         return StoreError(
             f"{self.url}: the object store of node {self.node[:8]} is full, and nothing was changed: {first}\n"
-            f"  fix: delete names, let go of tensors that were read, or start Ray with a larger object_store_memory"
+            f"  fix: delete names, delete references to tensors that were read, or start Ray with a larger object_store_memory"
         )
 
 

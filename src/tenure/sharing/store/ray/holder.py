@@ -50,7 +50,7 @@ class Holder:
             self._stored.pop(ticket, None)
 
     def settled(self, ticket: str) -> int | None:
-        """The version that a put got, if it took place: for those who ask again because no answer came."""
+        """Return the version that a put got, if it succeeded: for callers that retry because no answer came."""
         with self._lock:
             return self._done.get(ticket)
 
@@ -99,7 +99,7 @@ class Holder:
                 uses[token] = use
 
     def unuse(self, name: str, token: str) -> None:
-        """A lease has ended."""
+        """Release a lease."""
         with self._lock:
             for uses in self._uses(name):
                 uses.pop(token, None)
@@ -108,11 +108,11 @@ class Holder:
         return [table[name][-1] for table in (self._named, self._notes) if name in table]
 
     def living(self, processes: list[Process]) -> list[bool]:
-        """Which of these processes of this node still run."""
+        """Return which of these processes of this node still run."""
         return [process.lives() for process in processes]
 
     def known(self) -> tuple[list[Known], list[Burial]]:
-        """All that is here, for an index that begins anew; of what lies elsewhere, without a reference."""
+        """Return all records of this node, for a new index; those of other nodes without a reference."""
         with self._lock:
             named: list[Known] = [(record, [ref], dict(uses)) for record, ref, uses in self._named.values()]
             notes: list[Known] = [(record, [], dict(uses)) for record, uses in self._notes.values()]

@@ -1,4 +1,4 @@
-"""What this process holds of a Ray store's bytes: told to the index, and given back when it is the last copy."""
+"""The bytes of a Ray store that this process uses: reported to the index, and returned if they are the last copy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Holds:
         self._listening = False
 
     def pin(self, data: memoryview, record: Record, by: Doer) -> Pin:
-        """Bytes that were read."""
+        """Pin bytes that were read."""
         pin = Pin(data, record, by)
         with self._lock:
             self._pins.add(pin)
@@ -47,12 +47,12 @@ class Holds:
         return pin
 
     def now(self) -> list[Hold]:
-        """All that is held."""
+        """Return all bytes in use."""
         held = {(pin.record.entry.name, pin.record.entry.version): pin.by for pin in self._all()}
         return [(name, version, by) for (name, version), by in held.items()]
 
     def find(self, name: str, version: int) -> Pin | None:
-        """The bytes of a version, if a tensor here is over them."""
+        """Return the bytes of a version, if a tensor of this process uses them."""
         wanted = (name, version)
         return next(
             (pin for pin in self._all() if (pin.record.entry.name, pin.record.entry.version) == wanted),
@@ -88,7 +88,7 @@ class Holds:
                 return
             if answer.exception() is not None:
                 if not self._actors.there():
-                    raise StoreError("the index was ended")
+                    raise StoreError("the index was stopped")
                 self._actors.index("hello")  # it has died: once it is there again, it hears what is held
             else:
                 for pin in filter(None, [self.find(*one) for one in answer.result()]):

@@ -52,7 +52,7 @@ class Index:
         self._began = time.monotonic()  # those who read must first hear of this actor
 
     async def hello(self) -> int:
-        """Which protocol is spoken here; and what the holders know is known from now on."""
+        """Return the protocol version, after the index has read what the holders know."""
         await self._ready()
         return PROTOCOL
 
@@ -89,7 +89,7 @@ class Index:
             return "done", whole.entry.version
 
     async def find(self, name: str, process: Process, by: Doer) -> tuple[Record, list[Any]] | None:
-        """A name's tensor, with a reference to its bytes."""
+        """Return the tensor of a name, with a reference to its bytes."""
         await self._ready()
         held = self._names.get(name)
         if held is None:
@@ -98,24 +98,24 @@ class Index:
         return held.record, held.box
 
     async def entry(self, name: str) -> Entry | None:
-        """What is known of a name."""
+        """Return the entry of a name, or None."""
         await self._ready()
         held = self._names.get(name)
         return held.record.entry if held else None
 
     async def names(self) -> list[str]:
-        """All names, in order."""
+        """Return all names, in order."""
         await self._ready()
         return sorted(self._names)
 
     async def grave(self, name: str) -> Grave | None:
-        """Who deleted this name last."""
+        """Return who deleted this name last."""
         await self._ready()
         burial = self._graves.get(name)
         return burial.grave if burial else None
 
     async def lease(self, name: str, token: str, use: Use) -> tuple[Record, list[Any]] | None:
-        """A name's tensor, and from now on nobody deletes the name."""
+        """Return the tensor of a name, and lease the name."""
         await self._ready()
         async with self._lock(name):
             held = self._names.get(name)
@@ -136,7 +136,7 @@ class Index:
         self._wake()
 
     async def leases(self, name: str) -> list[Doer]:
-        """Who leases a name, dead processes left out."""
+        """Return who leases a name, without processes that have exited."""
         await self._ready()
         async with self._lock(name):
             held = self._names.get(name)
@@ -178,7 +178,7 @@ class Index:
                 continue
 
     async def listen(self, process: Process, holds: list[Hold]) -> list[tuple[str, int]]:
-        """All that a process reads; answered when somebody asks for that, with what is wanted back."""
+        """Record what a process reads. The answer comes when a reader is searched for, and names the bytes to return."""
         await self._ready()
         return await self._readers.listen(process, holds)
 
@@ -203,7 +203,7 @@ class Index:
                 continue
 
     async def restore(self, record: Record, ticket: str) -> None:
-        """A reader gives back the bytes of a version whose bytes (of the put `ticket`) were lost."""
+        """Restore the lost bytes of a version (of the put `ticket`) from a reader."""
         await self._ready()
         name = record.entry.name
         async with self._lock(name):
@@ -233,7 +233,7 @@ class Index:
         return any(told)
 
     async def _note(self, some: list[Held]) -> None:
-        """What lies on this actor's own node could be forgotten with it: another node takes a note."""
+        """Have another node note what is stored on this actor's node, so that it is not forgotten with the node."""
         some = [held for held in some if held.record.node == self._home and not held.witness]
         if some:
             witness = await self._nodes.tell_other(self._home, "note", [(held.record, held.uses) for held in some])

@@ -75,7 +75,7 @@ class Nodes:
         return {node: one for node, one in zip(nodes, answers, strict=True) if not isinstance(one, BaseException)}
 
     async def dead(self, processes: Iterable[Process]) -> set[Process]:
-        """Those that have ended: their own node says so, or has ended itself. What is not known counts as alive."""
+        """Return the processes that have exited, by the report of their node or because it is down. Unknown ones count as alive."""
         by_node: dict[str, list[Process]] = {}
         for process in processes:
             by_node.setdefault(process.node, []).append(process)

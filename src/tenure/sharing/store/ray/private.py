@@ -26,7 +26,7 @@ class Arena:
     path: str
 
     def current(self) -> bool:
-        """Whether it is still the one that is mapped there."""
+        """Return whether the same file is still mapped there."""
         try:
             return str(Path(f"/proc/self/map_files/{self.start:x}-{self.end:x}").readlink()) == self.path
         except OSError:
@@ -38,7 +38,7 @@ _files: dict[tuple[int, int], int | None] = {}  # open for good, so that their n
 
 
 def own(data: memoryview) -> memoryview | None:
-    """Bytes of the object store by a private map, which can be written to; None where that cannot be had."""
+    """Return bytes of the object store as a private, writable map; None where that is not possible."""
     from tenure.frameworks.exchanging.numpy import address
     from tenure.sharing.store.file.maps import private
 
@@ -64,7 +64,7 @@ def own(data: memoryview) -> memoryview | None:
 
 
 def _found(address: int) -> Arena | None:
-    """What is mapped at an address."""
+    """Return the file that is mapped at an address."""
     global _last
     last = _last
     if last is not None and last.start <= address < last.end and last.current():
@@ -85,7 +85,7 @@ def _found(address: int) -> Arena | None:
 
 
 def _opened(file: tuple[int, int]) -> int | None:
-    """A descriptor of the object store's file, from a raylet that has it open."""
+    """Return a descriptor of the object store's file, from a raylet that has it open."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if (process / "comm").read_text().strip() != "raylet":

@@ -1,4 +1,4 @@
-"""Who reads what on a Ray cluster: to say whose bytes remain after a delete, and who can give back what was lost."""
+"""The readers on a Ray cluster: whose bytes remain after a delete, and which process can restore lost bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REPLY = 1.0  # seconds that a process has to say what it holds
 
 
 class Readers:
-    """What each process holds of the store's bytes without a copy.
+    """The bytes of the store that each process uses without a copy.
 
     A read is noted at once, its end only when it matters: every process that reads has one call waiting here, and the
     answer to it is the question.
@@ -25,12 +25,12 @@ class Readers:
         self._told = asyncio.Event()
 
     def add(self, process: Process, hold: Hold) -> None:
-        """A process reads something."""
+        """Note that a process reads something."""
         name, version, by = hold
         self._held.setdefault(process, {})[name, version] = by
 
     def tell(self, process: Process, holds: list[Hold]) -> None:
-        """All that a process reads."""
+        """Record what a process reads."""
         self._held[process] = {(name, version): by for name, version, by in holds}
         if not holds:
             del self._held[process]
@@ -42,7 +42,7 @@ class Readers:
                 table.pop(process, None)
 
     def of(self, name: str, version: int) -> dict[Process, Doer]:
-        """Who reads this, as far as is known."""
+        """Return the known readers of an entry."""
         return {process: held[name, version] for process, held in self._held.items() if (name, version) in held}
 
     async def listen(self, process: Process, holds: list[Hold]) -> list[tuple[str, int]]:
@@ -60,7 +60,7 @@ class Readers:
         return list(self._wanted.pop(process, ()))
 
     async def ask(self, name: str, version: int) -> dict[Process, Doer]:
-        """Who reads this: those who once did are asked whether they still do."""
+        """Return the readers of an entry, after asking earlier ones whether they still read it."""
         asked = {process: self._waiting[process] for process in self.of(name, version) if process in self._waiting}
         for waiting in asked.values():
             waiting.set()

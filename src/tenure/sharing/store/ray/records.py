@@ -1,4 +1,4 @@
-"""What the actors of a Ray store tell each other: plain records, and never the tensors' bytes, which go by reference."""
+"""The records that the actors of a Ray store exchange. They contain references to the tensors' bytes, not the bytes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Process:
 
     @classmethod
     def here(cls, node: str) -> Process:
-        """The caller's own, with another store opened."""
+        """Return this process, with another store opened."""
         return cls(node, os.getpid(), _started(os.getpid()), uuid.uuid4().hex)
 
     def lives(self) -> bool:
-        """Whether it still runs; only its own node can say."""
+        """Return whether the process still runs; only its own node knows."""
         try:
             os.kill(self.number, 0)
         except ProcessLookupError:
@@ -45,7 +45,7 @@ class Process:
 
 
 def _started(number: int) -> str:
-    """When a process began, in ticks since the machine did; empty where it is unknown, "ended" if nobody took its end."""
+    """Return when a process started, in ticks since boot; empty if unknown, "ended" for a process that was not waited for."""
     try:
         text = Path(f"/proc/{number}/stat").read_text()
     except OSError:
@@ -64,7 +64,7 @@ class Record:
     address: str
 
     def at(self, version: int) -> Record:
-        """The same, with its version."""
+        """Return the same record with its version."""
         return replace(self, entry=replace(self.entry, version=version))
 
 

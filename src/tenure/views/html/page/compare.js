@@ -8,7 +8,7 @@ const rivalDevice = () => {
 const compareFrom = (moment) => {
   state.from = moment;
   state.go({ at: state.at ?? moment, from: moment });
-  get("hint").textContent = "A is chosen. Click the moment to compare it with; Esc ends it.";
+  get("hint").textContent = "A is chosen. Click the point in time to compare it with, or press Esc to stop.";
 };
 
 // By name, for two traces number their lines apart: Map(name → {size, count, site})
@@ -38,9 +38,9 @@ const comparison = (before, after, names) => {
   const plot = el("div", { class: "plot", id: "changes" });
   const told = [
     el("div", { class: "facts" }, fact(bytes(old), names[0]), fact(bytes(now), names[1]), fact(`${now >= old ? "+" : ""}${bytes(now - old)}`, "from A to B")),
-    changes.length ? plot : el("p", { class: "soft" }, "Nothing differs."),
+    changes.length ? plot : el("p", { class: "soft" }, "There are no differences."),
     el("table", { id: "differences" },
-      el("thead", {}, el("tr", {}, ["change", "A", "B", "buffers"].map((name) => el("th", { class: "n" }, name)), el("th", {}, ""), el("th", {}, "made at"))),
+      el("thead", {}, el("tr", {}, ["change", "A", "B", "buffers"].map((name) => el("th", { class: "n" }, name)), el("th", {}, ""), el("th", {}, "allocated at"))),
       el("tbody", {}, changes.slice(0, 40).map((one) => {
         const site = one.site.whose.site(one.site.site);
         return el("tr", { class: one.change > 0 ? "more" : "less" },
@@ -79,12 +79,12 @@ const momentsPanel = (from, at) => {
   };
   const [told, drawn] = comparison(side(first), side(second), [name("A", first), name("B", second)]);
   const end = () => { state.from = null; state.go({ at }); };
-  return [[el("div", { class: "bar" }, heading("Two moments"), el("button", { onclick: () => state.go({ at: from, from: at }) }, "swap"), el("button", { id: "unpin", onclick: end }, "end comparison (Esc)")), told], drawn];
+  return [[el("div", { class: "bar" }, heading("Two points in time"), el("button", { onclick: () => state.go({ at: from, from: at }) }, "swap"), el("button", { id: "unpin", onclick: end }, "close comparison (Esc)")), told], drawn];
 };
 
 const tracesPanel = () => {
   const own = state.at ?? trace.peak(state.device);
-  const modes = { peak: "each at its peak", time: "at the same time", end: "each at its end" };
+  const modes = { peak: "each at its peak", time: "at the same time", end: "each at the end of its run" };
   const mode = tracesPanel.mode || "peak";
   const at = { peak: [trace.peak(state.device), rival.peak(rivalDevice())], time: [own, own], end: [trace.span, rival.span] }[mode];
   const side = (whose, device, time) => aliveByName(whose, whose.whole, device, whose.whole.index(time));

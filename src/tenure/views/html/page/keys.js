@@ -3,20 +3,20 @@
 const KEYS = [
   ["/", "search", () => get("search").focus()],
   ["j", "next finding", () => nextFinding(1)],
-  ["k", "finding before", () => nextFinding(-1)],
-  ["ArrowRight", "next moment", () => nextMoment(1)],
-  ["ArrowLeft", "moment before", () => nextMoment(-1)],
-  ["p", "the peak", () => state.look(trace.peak(state.device))],
-  ["c", "compare: this moment is A, then choose B", () => compareFrom(state.at ?? trace.peak(state.device))],
+  ["k", "previous finding", () => nextFinding(-1)],
+  ["ArrowRight", "next point in time", () => nextMoment(1)],
+  ["ArrowLeft", "previous point in time", () => nextMoment(-1)],
+  ["p", "go to the peak", () => state.look(trace.peak(state.device))],
+  ["c", "compare: this point in time is A, then choose B", () => compareFrom(state.at ?? trace.peak(state.device))],
   ["t", "compare with the other trace", () => rival && state.go({ compare: "" })],
-  ["s", "stack by the next thing", () => { const all = choices(trace); state.stack(all[(all.indexOf(state.by) + 1) % all.length]); }],
-  ["x", "across: time, or moments", () => { state.axis = state.axis === "time" ? "moments" : "time"; controls(); chart.draw(); }],
+  ["s", "stack by the next property: kind, line, use, scope, device or rank", () => { const all = choices(trace); state.stack(all[(all.indexOf(state.by) + 1) % all.length]); }],
+  ["x", "horizontal axis: time, or events", () => { state.axis = state.axis === "time" ? "events" : "time"; controls(); chart.draw(); }],
   ["+", "zoom in", () => zoomBy(0.5)],
   ["-", "zoom out", () => zoomBy(2)],
-  ["0", "the whole run", () => chart.zoom(0, trace.span)],
+  ["0", "show the whole run", () => chart.zoom(0, trace.span)],
   ["d", "light or dark", () => theme.turn()],
-  ["Escape", "end search or comparison", () => escape()],
-  ["?", "these keys", () => get("keys").showModal()],
+  ["Escape", "leave the search or the comparison", () => escape()],
+  ["?", "show these keys", () => get("keys").showModal()],
 ];
 
 const nextFinding = (way) => {
@@ -50,7 +50,7 @@ const escape = () => {
 const listen = () => {
   const name = (key) => ({ ArrowRight: "→", ArrowLeft: "←", Escape: "Esc" })[key] || key;
   get("keys").append(el("h2", {}, "Keys"), el("table", {}, KEYS.map(([key, what]) => el("tr", {}, el("td", {}, el("kbd", {}, name(key))), el("td", {}, what)))),
-    el("p", { class: "hint" }, "With the mouse: click the picture for a moment, a line for its lifetimes; turn the wheel to zoom, drag to move."),
+    el("p", { class: "hint" }, "With the mouse: click the chart to choose a point in time, or a line to see its lifetimes. Scroll to zoom, drag to move."),
     el("form", { method: "dialog" }, el("button", {}, "close")));
   document.addEventListener("keydown", (event) => {
     const typing = event.target.matches("input, select, textarea");

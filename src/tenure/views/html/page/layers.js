@@ -25,8 +25,8 @@ const layersOf = (trace, picture, by, device) => {
   if (by === "use") {
     const [all, late] = [picture.sum(here), picture.sum(here, "past")];
     return [
-      { name: "past its last use", fill: colour("late"), size: late },
-      { name: "still to be used", fill: "#2f9e6e", size: all.map((size, at) => size - late[at]) },
+      { name: "after its last use", fill: colour("late"), size: late },
+      { name: "before its last use", fill: "#2f9e6e", size: all.map((size, at) => size - late[at]) },
     ];
   }
   if (by === "device") {

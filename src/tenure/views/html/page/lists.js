@@ -36,7 +36,7 @@ const lists = () => {
   const findings = trace.findings.map((one, at) => [one, at]).filter(([one]) => fits(findingText(one)));
   const sites = trace.sites.map((one, at) => [one, at, trace.most(at, state.device)]).filter(([one, , most]) => fits(siteText(one)) && (most || words.length));
   sites.sort((one, other) => other[2] - one[2]);
-  get("findings").replaceChildren(...(findings.length ? findings.map(([one, at]) => findingItem(one, at)) : [el("li", { class: "soft" }, words.length ? "none of these" : NOTHING[trace.about.leaks_judged])]));
+  get("findings").replaceChildren(...(findings.length ? findings.map(([one, at]) => findingItem(one, at)) : [el("li", { class: "soft" }, words.length ? "no match" : NOTHING[trace.about.leaks_judged])]));
   get("sites").replaceChildren(...sites.map(([one, at, most]) => siteItem(one, at, most, peak)));
   get("finding-count").textContent = words.length ? `${findings.length} of ${trace.findings.length}` : `${trace.findings.length || ""}`;
   get("site-count").textContent = words.length ? `${sites.length} of ${trace.sites.length}` : `${sites.length}`;

@@ -4,7 +4,7 @@ const lives = {
   drawn: null,
 
   legend() {
-    return el("p", { class: "key soft" }, swatch("#2f9e6e"), "birth to last use", swatch(colour("late")), "held past its last use", " · one bar a buffer");
+    return el("p", { class: "key soft" }, swatch("#2f9e6e"), "allocation to last use", swatch(colour("late")), "still allocated after its last use", " · one bar per buffer");
   },
 
   draw(where, found) {
@@ -45,8 +45,8 @@ const lives = {
     const late = (ended === null ? trace.span : ended) - used;
     return el("div", { class: "tip" },
       el("b", {}, `${bytes(size)}${kind ? `, ${kind}` : ""}`),
-      el("div", {}, `born at ${clock(born, 1e6)}${step >= 0 ? `, in step ${number(step)}` : ""}`),
+      el("div", {}, `allocated at ${clock(born, 1e6)}${step >= 0 ? `, in step ${number(step)}` : ""}`),
       el("div", {}, used > born ? `last used ${duration(used - born)} later` : "never used"),
-      el("div", { class: "late" }, `${ended === null ? "alive at the end" : "ended"}: ${duration(late)} after that`));
+      el("div", { class: "late" }, `${ended === null ? "alive at the end" : "freed"}: ${duration(late)} after that`));
   },
 };

@@ -28,7 +28,7 @@ const head = () => {
   const { about } = trace;
   document.title = `tenure: ${about.path}`;
   const parts = [about.frameworks.join(", "), about.processes > 1 ? plural(about.processes, "process", "processes") : "", `${about.seconds.toFixed(2)} s`, plural(about.steps, "step"), plural(about.buffers, "buffer"),
-    about.left.count ? `${bytes(about.left.bytes)} left at the end` : ""].filter(Boolean);
+    about.left.count ? `${bytes(about.left.bytes)} alive at exit` : ""].filter(Boolean);
   get("run").replaceChildren(el("b", {}, file(about.command || about.path)), `  ${parts.join(" · ")}`);
   const notes = [...about.limits, ...about.notes];
   get("notes").replaceChildren(...notes.map((note) => el("li", {}, note)));
@@ -39,7 +39,7 @@ const head = () => {
 const controls = () => {
   const pressed = (label, all, chosen, act) => [el("span", { class: "soft" }, label), ...all.map((name) => el("button", { "aria-pressed": name === chosen, "data-name": name, onclick: () => act(name) }, name))];
   get("stack").replaceChildren(...pressed("stacked by", choices(trace), state.by, (name) => state.stack(name)));
-  get("axis").replaceChildren(...pressed("across", ["time", "moments"], state.axis, (name) => { state.axis = name; controls(); chart.draw(); }));
+  get("axis").replaceChildren(...pressed("axis", ["time", "events"], state.axis, (name) => { state.axis = name; controls(); chart.draw(); }));
   get("device").replaceChildren(...trace.devices.map((one) => el("option", { value: one.number, selected: one.number === state.device ? "" : null }, one.name)));
   get("device").classList.toggle("hidden", trace.devices.length < 2);
   get("zoom-out").classList.toggle("hidden", !chart.range);

@@ -32,7 +32,7 @@ const remote = {
     where.replaceChildren(
       el("h3", {}, `The largest of ${plural(found.count, "buffer")}`),
       el("table", {},
-        el("thead", {}, el("tr", {}, ["bytes", "born", "last use", "end"].map((name) => el("th", { class: "n" }, name)), ["kind", "what", "made at"].map((name) => el("th", {}, name)))),
+        el("thead", {}, el("tr", {}, ["bytes", "allocated", "last use", "freed"].map((name) => el("th", { class: "n" }, name)), ["kind", "what", "allocated at"].map((name) => el("th", {}, name)))),
         el("tbody", {}, found.buffers.map((one) => el("tr", {}, el("td", { class: "n" }, bytes(one.bytes)), [one.born, one.used, one.ended].map((time) => el("td", { class: "n" }, time === null ? "alive" : clock(time, 1e6))),
           el("td", {}, one.kind), el("td", { class: "code" }, `${one.op || ""} ${one.dtype || ""}${one.shape || ""}`), el("td", {}, one.site))))));
   },

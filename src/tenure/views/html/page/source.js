@@ -3,7 +3,7 @@
 const excerpt = (frame) =>
   frame.source.length
     ? el("pre", {}, frame.source.map(([line, text]) => el("div", { class: line === frame.line ? "at" : null }, el("span", { class: "no" }, line), text || " ")))
-    : el("p", { class: "soft" }, "its source is not at hand");
+    : el("p", { class: "soft" }, "its source is not available");
 
 const stackOf = (frames) =>
   el("div", { class: "stack" }, frames.map((frame, at) =>
@@ -17,7 +17,7 @@ const pathOf = (links, suspect, kind = "") =>
     const told = [
       el("span", { class: "code" }, `${at === 0 && kind ? `${kind} ` : ""}${link.text}`),
       link.site ? el("span", { class: "where" }, `  ${link.site}`) : null,
-      at === suspect ? el("span", { class: "why" }, "← this reference keeps it") : null,
+      at === suspect ? el("span", { class: "why" }, "← keeps it alive") : null,
     ];
     const item = el("li", { class: at === suspect ? "suspect" : null }, link.source?.length ? el("details", {}, el("summary", {}, told), excerpt(link)) : told);
     item.style.paddingLeft = `${1.1 * at}rem`;
@@ -29,6 +29,6 @@ const holderOf = (one) => el("div", { class: "holder" }, el("p", { class: "where
 const holdersOf = (site) =>
   site.holders.length
     ? site.holders.map(holderOf)
-    : el("p", { class: "soft" }, "None noted: holders are looked for while something grows.");
+    : el("p", { class: "soft" }, "None recorded: tenure searches for holders only while something grows.");
 
 const link = (site, at) => (at < 0 ? el("span", {}, site.name) : el("a", { href: `#site=${at}` }, `${place(site)}${site.function ? ` in ${site.function}` : ""}`));

@@ -1,0 +1,1 @@
+"""`tenure check` for many files: which files, settings, cache, suppressions, baseline, fixes, the language server."""
