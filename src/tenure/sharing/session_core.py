@@ -47,7 +47,8 @@ class Core:
         self.cancels = False
         self.ended: Future[Report] = Outcome()
         self.leases: dict[int, Site | None] = {}
-        self.fates: Counter[str] = Counter()
+        # An interrupt can come in a method that is Python code. So no key is missing here, and `pop` removes from `_active`.
+        self.fates: Counter[str] = Counter(done=0, failed=0, cancelled=0)
         self._close = close
         self._process = os.getpid()
         self._most = workers
@@ -91,7 +92,7 @@ class Core:
                 run.counts = False
                 self.fates[run.fate] += 1
                 if not self._active[run.thread]:
-                    del self._active[run.thread]
+                    self._active.pop(run.thread)
         self._end_if_over()
 
     def submit(self, task: Task) -> None:
@@ -210,7 +211,7 @@ class Core:
                 self._active[thread] -= 1
                 counts[0] = 0
                 if not self._active[thread]:
-                    del self._active[thread]
+                    self._active.pop(thread)
 
     def is_busy_here(self) -> bool:
         """Return whether this thread would wait for itself if it waited for the session to close."""
@@ -314,7 +315,7 @@ class Core:
             self._active[thread] -= 1
             self.fates[fate] += 1
             if not self._active[thread]:
-                del self._active[thread]
+                self._active.pop(thread)
 
     def _is_inside(self) -> bool:
         return any(run.core is self and not run.over for run in _runs.get())

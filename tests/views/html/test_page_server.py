@@ -1,5 +1,6 @@
 """The served page: detail for those who have the token, and nothing for anybody else."""
 
+import contextlib
 import http.client
 import json
 import re
@@ -207,14 +208,18 @@ def test_the_verb_writes_and_refuses(folder, tmp_path):
 
 def test_the_verb_serves_until_it_is_interrupted(folder):
     words = [sys.executable, "-m", "tenure", "view", str(folder)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    with (
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child,
+        contextlib.ExitStack() as at_end,
+    ):
+        at_end.callback(child.kill)  # after a failure, too: leaving the block waits for the child
         url = child.stdout.readline().strip()
         port, token = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{32})", url).groups()
         link = http.client.HTTPConnection("127.0.0.1", int(port), timeout=60)
         link.request("GET", f"/?token={token}")
         assert link.getresponse().read().startswith(b"<!doctype html>")
         taken = tenure_("view", folder, "--port", port)
-        assert taken.returncode == 2 and "cannot be used" in taken.stderr
+        assert taken.returncode == 2 and f"cannot use port {port}" in taken.stderr
         child.send_signal(signal.SIGINT)
         assert child.wait(30) == 0
         assert "Traceback" not in child.stderr.read()
