@@ -22,6 +22,10 @@ FRAMEWORKS = ("torch", "jax", "tensorflow", "numpy")
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
 
+# A shell starts what runs in its background with SIGINT ignored, and children inherit that. Tests interrupt their children.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 def named() -> tuple[str, ...]:
     """The frameworks that TENURE_TEST_FRAMEWORKS asks for; without it, all: none is left out unnoticed."""

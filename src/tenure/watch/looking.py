@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import time
 from collections.abc import Callable
@@ -27,6 +28,8 @@ _STALE = 4  # looks without a step, after which the last one was the last
 _ENOUGH = 7  # of one origin, below which holders are not searched for
 _AT_ONCE = 3  # searches in one look
 _FREE = 2.0  # seconds that searches may take in any case
+_FREE_IN_CHILD = 0.0  # a worker inherits a large heap, and may live for less than a second
+_SEARCH = 0.1  # seconds that one search may take
 _SHARE = 0.02  # of the run's time that they may take beyond
 _AGAIN = 3  # times as many as at the last search make it worth another
 _GAPS = 10  # of the longest, kept
@@ -53,6 +56,7 @@ class Watch:
         self._graphs: list[str] = []
         self._donations = Donations()
         self._spent = 0.0
+        self._free = _FREE
         self._busy = False
 
     def start(self) -> None:
@@ -94,6 +98,7 @@ class Watch:
         """Between two instructions of the user's program: whatever happens here must not reach it."""
         if self._pid != os.getpid():
             self._forget()
+            self._begun, self._free = time.monotonic(), _FREE_IN_CHILD
         self._events += self._next
         self._checks += 1
         self._note_gap()
@@ -131,6 +136,7 @@ class Watch:
             regions.on_excess.remove(self._out_of_memory)
         if self._pid != os.getpid():
             return
+        self._free = math.inf  # the last chance to find out what keeps alive what is left
         self._safely(self._look)
         self._safely(self._expect_steps)
         self._safely(self._see_graphs)
@@ -185,7 +191,7 @@ class Watch:
                 known.see(Look(self._events, self._recorder.step, 0, 0, 0))
         risen.sort(key=lambda one: (one[0].searched, -one[1].nbytes))
         for known, crowd, growing in risen[:_AT_ONCE]:
-            if self._spent > _FREE + _SHARE * (time.monotonic() - self._begun):
+            if self._spent >= self._free + _SHARE * (time.monotonic() - self._begun) - _SEARCH:
                 break
             before = time.thread_time()
             known.search(crowd, growing)

@@ -23,6 +23,7 @@ from tenure.model import size
 _STEPS = 64  # whose graphs are told apart
 _NODES = 50_000  # looked at, at most
 _FILES = Path("/proc/self/fd")
+_SHARED = "/torch_"  # in the name of each file that torch shares memory with
 
 
 def grower(source: Source) -> Growing:
@@ -75,7 +76,7 @@ class Torch:
         """Buffers born at one place; tensors whose graph spans steps; tensors in shared memory."""
         found = [crowd for crowd in self.buffers() if crowd.count >= least]
         live: list[Any] = []
-        graphs, files = self._has_long_graphs(least), _open_files() >= self._files + least
+        graphs, files = self._has_long_graphs(least), _shared_files(self._files, least) >= least
         if graphs or files:  # to go over all tensors takes long
             live.extend(tensor for tensor in ADAPTER.live() if not is_symbolic(tensor))
         found.extend(self._graphs(live, least) if graphs else ())
@@ -210,3 +211,17 @@ def _open_files() -> int:
         return len(os.listdir(_FILES))  # noqa: PTH208 - the quickest way
     except OSError:
         return 0
+
+
+def _shared_files(before: int, least: int) -> int:
+    """Count the descriptors of torch's shared memory, once `least` more files are open than before.
+
+    Queues and data sets keep files open as well. To go over all tensors because of those would be slow.
+    """
+    if _open_files() < before + least:
+        return 0
+    count = 0
+    for name in os.listdir(_FILES):  # noqa: PTH208
+        with suppress(OSError):  # closed since
+            count += _SHARED in os.readlink(_FILES / name)  # noqa: PTH115
+    return count
