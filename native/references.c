@@ -168,6 +168,11 @@ static PyObject *py_referrers(PyObject *self, PyObject *args) {
     return both;
 }
 
+static int is_being_filled(PyObject *thing) {
+    Py_ssize_t size = PyTuple_CheckExact(thing) ? PyTuple_GET_SIZE(thing) : 0;
+    return size && !PyTuple_GET_ITEM(thing, size - 1);
+}
+
 /* whole(ask, arguments): the list that `ask` gives, without tuples that are still being filled: whoever fills one must be
  * the only one who has it, and another thread could go on with that as soon as Python code runs. A tuple that is full and
  * about to grow cannot be told from others. */
@@ -179,8 +184,7 @@ static PyObject *whole(PyObject *self, PyObject *args) {
     Py_ssize_t kept = 0, count = PyList_GET_SIZE(found);
     for (Py_ssize_t i = 0; i < count; i++) {
         PyObject *thing = PyList_GET_ITEM(found, i);
-        Py_ssize_t size = PyTuple_CheckExact(thing) ? PyTuple_GET_SIZE(thing) : 0;
-        if (size && !PyTuple_GET_ITEM(thing, size - 1)) continue;
+        if (is_being_filled(thing)) continue;
         PyList_SET_ITEM(found, i, PyList_GET_ITEM(found, kept));
         PyList_SET_ITEM(found, kept++, thing);
     }
@@ -188,7 +192,31 @@ static PyObject *whole(PyObject *self, PyObject *args) {
     return found;
 }
 
+/* instances(ask, kinds): of the list that `ask` gives, the objects of just these classes. Most objects are of others, so the
+ * rest of the list goes at once, and no Python object is made for any of them. */
+static PyObject *instances(PyObject *self, PyObject *args) {
+    PyObject *ask, *kinds;
+    Table table = {0};
+    if (!PyArg_ParseTuple(args, "OO!", &ask, &PyList_Type, &kinds)) return NULL;
+    PyObject *things = PyObject_CallNoArgs(ask), *found = NULL;
+    if (things && PyList_CheckExact(things) && open_table(&table, kinds) == 0) {
+        found = PyList_New(0);
+        for (Py_ssize_t i = 0; found && i < PyList_GET_SIZE(things); i++) {
+            PyObject *thing = PyList_GET_ITEM(things, i);
+            if (find(&table, (PyObject *)Py_TYPE(thing)) && !is_being_filled(thing) && PyList_Append(found, thing) < 0)
+                Py_CLEAR(found);
+        }
+        PyMem_Free(table.keys);
+        PyMem_Free(table.counts);
+    } else if (things && !PyErr_Occurred()) {
+        PyErr_SetString(PyExc_TypeError, "expected a list");
+    }
+    Py_XDECREF(things);
+    return found;
+}
+
 static PyMethodDef methods[] = {
+    {"instances", instances, METH_VARARGS, "instances(ask, kinds): what `ask` lists of just these classes"},
     {"whole", whole, METH_VARARGS, "whole(ask, arguments): what `ask` lists, but tuples that are still being filled"},
     {"frame_references", frame_references, METH_VARARGS, "references from running frames"},
     {"heap_references", heap_references, METH_VARARGS, "references from the heap"},

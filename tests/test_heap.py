@@ -1,5 +1,7 @@
 """Objects found by their classes."""
 
+import collections
+
 import pytest
 
 from tenure import heap, native, references
@@ -30,6 +32,18 @@ def test_a_family_is_all_that_inherit_each_once():
 def test_instances_are_of_just_these_classes():
     made = [Base(), Left(), Both()]
     assert sorted(map(id, heap.instances({Base, Both}))) == sorted([id(made[0]), id(made[2])])
+
+
+def test_both_ways_find_the_same_instances():
+    kinds = [type("Made", (Base,), {}) for _ in range(200)]
+    made = [kind() for kind in kinds for _ in range(3)]
+    asked = [*kinds[::2], dict, Both]
+    found = list(heap.instances(asked))
+    counts = collections.Counter(map(type, found))
+    assert {counts[kind] for kind in kinds[::2]} == {3}
+    assert {counts[kind] for kind in kinds[1::2]} == {0}
+    known = {id(thing) for thing in found}
+    assert [id(thing) in known for thing in made] == [id(thing) in {*map(id, heap._by_class(asked))} for thing in made]
 
 
 def test_a_class_without_a_hash_is_passed_over():
