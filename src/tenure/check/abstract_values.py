@@ -484,6 +484,7 @@ class Trace:
     framework: Framework
     spot: Spot
     concrete: bool = False  # values can be read as numbers (jax.grad without jit)
+    sure: bool = True  # it is known which arguments it takes for symbols
     writes: list[tuple[dict[Any, Any] | list[Value], Any, Value, Spot, Value]] = field(default_factory=list)
     ended: bool = False
     code: ast.AST | None = None  # the function that is traced, once for each of its traces

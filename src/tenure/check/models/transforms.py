@@ -43,6 +43,7 @@ def traced(
     aux = kwargs.get("has_aux")
     options_ = Options(
         name=name,
+        args=args[1:],
         kwargs=kwargs,
         framework=framework,
         kind=words[1],
@@ -146,16 +147,21 @@ def call_traced(m: Interpreter, wrapped: Wrapped, args: list[Value], kwargs: dic
     names = _parameters(inner)
     if not o.ahead:  # a trace ahead of time looks only at shapes
         _arguments_used(m, wrapped, args, kwargs, shift, names, node)
+    taken = _taken(o, len(args))
     trace = Trace(o.kind, _short(o.name), framework, m.spot(node), concrete=o.concrete, code=_code(inner))
+    trace.sure = taken is not None
+    if o.concrete and taken and _last(o.name) in _DIFFERENTIATES:
+        trace.concrete = not all(uses.all_symbolic(m, args[index]) for index in taken)
     static = set(o.static) | {names.index(n) for n in o.static_names if n in names}
     result: Value
     with tracing(m, trace):
         made = array_symbol if o.arrays else symbol
         given = [arg if index + shift in static else made(m, arg, trace, node) for index, arg in enumerate(args)]
         named = {k: v if k in o.static_names else made(m, v, trace, node) for k, v in kwargs.items()}
-        if o.name.endswith("grad") and framework == "jax":
-            # Only the arguments that are differentiated are symbols; the others stay what they are.
-            given = [given[0], *args[1:]] if given else given
+        if taken is not None and framework == "jax":
+            given = [one if index in taken else args[index] for index, one in enumerate(given)]
+        if _last(o.name) in _DIFFERENTIATES:  # only the arguments that are differentiated are symbols
+            given = [one if taken is not None or index == 0 else args[index] for index, one in enumerate(given)]
             named = dict(kwargs)
         if isinstance(inner, Func) and not args and not kwargs and o.entry:
             given = [
@@ -165,6 +171,34 @@ def call_traced(m: Interpreter, wrapped: Wrapped, args: list[Value], kwargs: dic
             ]
         result = m.call(inner, given, named, node)
     return _outcome(m, wrapped, result, args, node)
+
+
+_DIFFERENTIATES = frozenset(
+    ["grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "filter_grad", "filter_value_and_grad"]
+)
+
+
+def _taken(o: Options, count: int) -> frozenset[int] | None:
+    """The arguments that become symbols: those that are differentiated or mapped over; None if they are not known."""
+    last, everything = _last(o.name), frozenset(range(count))
+    if o.framework != "jax" or last not in _DIFFERENTIATES | {"vmap", "filter_vmap"}:
+        return None if o.concrete else everything
+    word = "in_axes" if "vmap" in last else "argnums"
+    given = best(o.kwargs.get(word, o.args[0] if o.args else Const(0)))
+    if not o.name.startswith("jax."):
+        return None  # the libraries' own leave parts of an argument as they are
+    parts = given.items if isinstance(given, Seq) and given.rest is None else [given]
+    known = [one.value for one in parts if isinstance(one, Const)]
+    if len(known) < len(parts):
+        return None
+    if word == "argnums":
+        return frozenset(one for one in known if isinstance(one, int)) & everything
+    mapped = [value is not None for value in known] if isinstance(given, Seq) else [known[0] is not None] * count
+    return frozenset(index for index, one in enumerate(mapped) if one) & everything
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _arguments_used(
@@ -209,7 +243,7 @@ def _outcome(m: Interpreter, wrapped: Wrapped, result: Value, args: list[Value],
             one.trace = around if one.fw == "jax" else one.trace
     if not o.gradient:
         return value
-    gradients = concrete(m, args[0], o.framework, node) if args else m.unknown(node)
+    gradients = _gradients(m, o, args, node)
     if o.pair:
         return m.seq("tuple", [value, gradients], node)
     if o.aux:
@@ -217,6 +251,18 @@ def _outcome(m: Interpreter, wrapped: Wrapped, result: Value, args: list[Value],
         aux = loss.items[1] if isinstance(loss, Seq) and len(loss.items) > 1 else m.unknown(node)
         return m.seq("tuple", [gradients, aux], node)
     return gradients
+
+
+def _gradients(m: Interpreter, o: Options, args: list[Value], node: ast.AST) -> Value:
+    """Arrays like the arguments that are differentiated: a tuple, where several are asked for."""
+    given = best(o.kwargs.get("argnums", o.args[0] if o.args else Const(0)))
+    several = isinstance(given, Seq)
+    wanted = [best(one) for one in given.items] if isinstance(given, Seq) else [given]
+    indices = [one.value for one in wanted if isinstance(one, Const) and isinstance(one.value, int)]
+    if len(indices) < len(wanted) or any(index >= len(args) for index in indices):
+        return m.unknown_of(args, node)
+    made = [concrete(m, args[index], o.framework, node) for index in indices]
+    return m.seq("tuple", list(made), node) if several or not made else made[0]
 
 
 def of_temporary(m: Interpreter, owner: Obj, function: Wrapped, node: ast.Call) -> None:
