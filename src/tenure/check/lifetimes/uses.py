@@ -202,9 +202,12 @@ def read_as_number(m: Interpreter, value: Value, node: ast.AST, how: str) -> Non
         )
 
 
+_KERAS_CALLS = ("_step", ".update_state", ".result", ".call")
+
+
 def _converted(m: Interpreter, tensor: Tensor, how: str) -> bool:
     """Whether AutoGraph makes an operation of this: it does of `int` and `float`, but Keras calls its steps without it."""
-    keras = any(trace.how.endswith("_step") or trace.kind == "keras" for trace in m.traces)
+    keras = any(trace.how.endswith(_KERAS_CALLS) or trace.kind == "keras" for trace in m.traces)
     return tensor.fw == "tf" and how in ("int", "float") and not keras
 
 
