@@ -286,7 +286,7 @@ class Num(Value):
     """A plain Python value (number, text, shape) of which only this is known: whether it differs from turn to turn."""
 
     varies: bool = False
-    of: Value | None = None  # the tensor whose address or id this is
+    of: Value | None = None  # the tensor whose address or id this is, or the range that it counts through
 
 
 @dataclass(slots=True, eq=False)

@@ -154,7 +154,7 @@ def _iterables(m: Interpreter, name: str, args: list[Value], node: ast.AST) -> V
         for one in args:
             if not any(t.framework == "tf" for t in m.traces):
                 uses.read_as_number(m, one, node, "range()")
-        made.rest = Num(varies=True)
+        made.rest = Num(varies=True, of=made)
         made.state.range = args
         return made
     if name == "map" and args:
@@ -306,7 +306,7 @@ def map_method(
     if name in ("values", "items", "keys"):
         read(owner)
         made = m.seq("generator", [], node)
-        made.state.of = owner.state.of
+        made.state.of, made.state.origin = owner.state.of, owner
         values = list(owner.attrs.values())[:4]
         if owner.rest is not None:
             made.rest = owner.rest

@@ -105,7 +105,7 @@ def _binary(m: Interpreter, node: ast.BinOp) -> Value:
 
 
 def _unary(m: Interpreter, node: ast.UnaryOp) -> Value:
-    value = evaluate(m, node.operand)
+    value = places.condition(m, node.operand) if isinstance(node.op, ast.Not) else evaluate(m, node.operand)
     if isinstance(node.op, ast.Not):
         known = truth(value)
         uses.read_as_bool(m, value, node.operand)
@@ -120,7 +120,8 @@ def _unary(m: Interpreter, node: ast.UnaryOp) -> Value:
 def _boolean(m: Interpreter, node: ast.BoolOp) -> Value:
     found: Value | None = None
     for one in node.values:
-        value = evaluate(m, one)
+        tested = isinstance(node.op, ast.And) and one is not node.values[-1]
+        value = places.condition(m, one) if tested else evaluate(m, one)
         known = truth(value) if isinstance(value, Const) else None
         if isinstance(node.op, ast.And) and known is False:
             return value if found is None else Num()
@@ -176,7 +177,7 @@ def _contains(m: Interpreter, left: Value, right: Value, *, negated: bool) -> Va
 
 
 def _conditional(m: Interpreter, node: ast.IfExp) -> Value:
-    condition = evaluate(m, node.test)
+    condition = places.condition(m, node.test)
     known = truth(condition)
     uses.read_as_bool(m, condition, node.test)
     if known is not None:

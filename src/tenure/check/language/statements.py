@@ -119,7 +119,7 @@ def _augmented(m: Interpreter, node: ast.AugAssign) -> int:
 
 
 def _if(m: Interpreter, node: ast.If) -> int:
-    condition = m.evaluate(node.test)
+    condition = places.condition(m, node.test)
     uses.read_as_bool(m, condition, node.test)
     known = truth(condition)
     if known is not None:

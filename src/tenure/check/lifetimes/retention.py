@@ -45,7 +45,7 @@ def stored(m: Interpreter, container: Seq | Map, key: Value, value: Value, node:
         elif isinstance(one, Seq) and one.state.frame_tensors and loop is not None:
             for own in one.state.frame_tensors:
                 m.kept.append(kept.InGenerator(spot, loop, own, container, one))
-        elif isinstance(one, (Func, Wrapped)) and loop is not None:
+        elif isinstance(one, (Func, Wrapped)) and loop is not None and not _written_again(container, key):
             for captured in captures(m, one):
                 m.kept.append(kept.Captured(spot, loop, captured, container))
     if isinstance(container, Map):
@@ -120,6 +120,12 @@ def _tensor_stored(
     if one.fw in (None, "torch"):
         inner = bool(m.modules) and any(container is have for have in m.frame.names.values())
         m.kept.append(kept.Graph(spot, loop, one, container, expressions(m, spot.node, value), inner))
+
+
+def _written_again(container: Seq | Map, key: Value) -> bool:
+    """`stash[i] = f`, of an `i` that begins anew in each iteration of a loop around: what was there is replaced."""
+    of = key.of if isinstance(key, Num) and isinstance(container, Map) else None
+    return isinstance(of, Seq) and bool(set(of.loops) - set(container.loops))
 
 
 def _one_of(m: Interpreter, view: Tensor) -> bool:
@@ -239,7 +245,7 @@ def captures(m: Interpreter, function: Value) -> list[Tensor]:
     """The tensors that a function closes over, not counting those of the module's top level."""
     found: list[Tensor] = []
     while isinstance(function, Wrapped):
-        if function.kind == "partial":
+        if function.kind in ("partial", "pullback"):
             given = [*function.options.args, *function.options.kwargs.values()]
             found.extend(t for value in given for t in tensors(value) if t.fw is not None)
         function = function.inner

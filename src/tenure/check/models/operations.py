@@ -74,6 +74,8 @@ def operation(
     made = result(m, fw, inputs, node, last, store=share, view="part" in words)
     made.varies = (fw != "torch" and retracing.sized(fw, name, args, kwargs)) or (made.varies and last not in _REDUCES)
     made.varies = made.varies or (fw != "torch" and retracing.joined(m, name, args))
+    if fw != "torch" and last in _TO_ONE and len(args) == 1 and not kwargs.keys() & {"axis", "keepdims"}:
+        made.flags |= {"scalar"}
     if words[0] == "several":
         group = m.seq("tuple", [], node)
         group.rest = made
@@ -86,6 +88,9 @@ def operation(
 # One number, or as many as there are columns, of however many rows.
 _REDUCES = frozenset(["sum", "mean", "max", "min", "prod", "norm", "reduce_sum", "reduce_mean", "reduce_max", "reduce_min",
                       "pad", "resize", "where", "dot", "vdot", "einsum", "matmul", "segment_sum"])  # fmt: skip
+
+_TO_ONE = frozenset(["sum", "mean", "max", "min", "prod", "std", "var", "median", "norm", "global_norm", "reduce_sum",
+                     "reduce_mean", "reduce_max", "reduce_min", "reduce_std", "nanmean"])  # fmt: skip
 
 _THIRD = re.compile(r"^\s*(?:import keras\b|from keras import|from keras\.(?:ops|random|saving)\b)", re.MULTILINE)
 _EARLIER = re.compile(r"keras\.backend|keras\.engine|np_utils|tf_keras|TF_USE_LEGACY_KERAS|fit_generator")
@@ -122,6 +127,8 @@ def result(
             made.trace = one.trace
         if "keras" in one.flags:
             made.flags |= {"keras"}
+    if inputs and all("scalar" in one.flags for one in inputs):
+        made.flags |= {"scalar"}
     if fw == "np" and inputs and all("perhaps number" in one.flags for one in inputs):
         made.flags |= {"perhaps number"}
     if fw == "torch":

@@ -23,7 +23,7 @@ from tenure.check.abstract_values import (
 )
 from tenure.check.lifetimes import retention, retracing, uses
 from tenure.check.lifetimes.traces import tracing
-from tenure.check.models import jax_modules
+from tenure.check.models import jax_functions, jax_modules
 from tenure.check.models.symbols import array_symbol, assumed, concrete, symbol
 from tenure.check.value_queries import best, options, tensors
 
@@ -102,6 +102,10 @@ def call_wrapped(m: Interpreter, wrapped: Wrapped, args: list[Value], kwargs: di
         return jax_modules.call_dropped(m, wrapped, args, kwargs, node)
     if kind == "lru_cache":
         return _cached(m, wrapped, args, kwargs, node)
+    if kind == "own rules":
+        return jax_functions.call_with_rules(m, wrapped, args, kwargs, node)
+    if kind == "pullback":
+        return jax_functions.call_pullback(m, wrapped, args, node)
     if kind == "compile":
         made = m.call(wrapped.inner, args, kwargs, node)
         for one in tensors(made):
@@ -244,11 +248,16 @@ def _outcome(m: Interpreter, wrapped: Wrapped, result: Value, args: list[Value],
     if not o.gradient:
         return value
     gradients = _gradients(m, o, args, node)
+    loss = best(value)
+    if isinstance(loss, Seq) and o.aux and loss.items:
+        loss = best(loss.items[0])
+    if o.pair and isinstance(loss, Tensor):
+        loss.flags |= {"scalar"}  # nothing else can be differentiated
     if o.pair:
         return m.seq("tuple", [value, gradients], node)
     if o.aux:
-        loss = best(value)
-        aux = loss.items[1] if isinstance(loss, Seq) and len(loss.items) > 1 else m.unknown(node)
+        both = best(value)
+        aux = both.items[1] if isinstance(both, Seq) and len(both.items) > 1 else m.unknown(node)
         return m.seq("tuple", [gradients, aux], node)
     return gradients
 
@@ -316,7 +325,13 @@ def run_branches(
         )
         if value is not None:
             functions.extend(best(value).items if isinstance(best(value), Seq) else options(value))  # type: ignore[attr-defined]
-    operands = args[max(at) + 1 :] if name.endswith((".cond", ".switch", "vjp", "jvp")) and framework != "tf" else None
+    operands = (
+        args[max(at) + 1 :]
+        if name.endswith((".cond", ".switch", "vjp", "jvp", "linearize")) and framework != "tf"
+        else None
+    )
+    if operands and name.endswith("jvp") and isinstance(primals := best(operands[0]), Seq) and primals.rest is None:
+        operands = list(primals.items)
     results: list[Value] = []
     for function in functions:
         trace = Trace(kind or "eager", _short(name), framework, m.spot(node))
@@ -338,7 +353,10 @@ def run_branches(
     if not results:
         return m.tensor(framework, node)
     # The result belongs to whoever called.
-    return concrete(m, results[0], framework, node)
+    result = concrete(m, results[0], framework, node)
+    if name.endswith(("vjp", "jvp", "linearize")):
+        return jax_functions.differentiated(m, name, result, args, kwargs, node)
+    return result
 
 
 def _required(function: Value) -> int:
@@ -359,6 +377,8 @@ def function_method(
             ahead = replace(owner.options, donate=(), donate_names=(), ahead=True)
             call_traced(m, Wrapped("trace", owner.inner, owner.born, ahead), args, kwargs, node)
         return m.unknown(node)
+    if isinstance(owner, Wrapped) and (given := jax_functions.rules_given(m, owner, name, args, node)) is not None:
+        return given
     if name == "cache_clear" and isinstance(owner, Wrapped):
         owner.state.cleared = True
     return m.unknown(node)
