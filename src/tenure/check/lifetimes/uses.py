@@ -141,6 +141,24 @@ def given_twice(m: Interpreter, donated: list[Value], others: list[Value], node:
                 spot = m.spot(node)
                 m.add_fact(facts.UsedAfterEnd(use=spot, end=spot, birth=one.born, cause="donated"))
             seen[id(one.store)] = taken or seen.get(id(one.store), False)
+        for group in _groups(value):
+            if seen.get(id(group)):
+                spot, array = m.spot(node), next(one for one in tensors(group) if one.fw == "jax")
+                m.add_fact(facts.UsedAfterEnd(use=spot, end=spot, birth=array.born, cause="donated"))
+            seen[id(group)] = taken or seen.get(id(group), False)
+
+
+def _groups(value: Value, depth: int = 0) -> Iterator[Map | Seq]:
+    """The containers in a value of which not each array is known, each as often as it is."""
+    parts: Iterable[Value] = ()
+    if isinstance(value, (Map, Seq)):
+        parts = value.items if isinstance(value, Seq) else value.attrs.values()
+        if value.rest is not None and any(one.fw == "jax" for one in tensors(value.rest)):
+            yield value
+    elif isinstance(value, Obj) and value.cls is not None:
+        parts = value.attrs.values()
+    for one in parts if depth < 4 else ():
+        yield from _groups(one, depth + 1)
 
 
 def _leaves(value: Value, depth: int = 0) -> Iterator[Tensor]:

@@ -64,6 +64,7 @@ def operation(
         made = m.tensor(
             fw, node, store=store, parents=[source] if isinstance(source, Tensor) and source.fw == "torch" else []
         )
+        made.varies = fw != "torch" and retracing.joined(m, name, args)
         if store is not None and isinstance(source, (Tensor, Obj)):
             store.state.shared = store.state.shared or m.spot(node)
         return made
