@@ -129,6 +129,7 @@ class World:
     default_graph: Obj | None = None
     layers_by_name: dict[Any, list[Obj]] = field(default_factory=dict)
     symbolic_layers: list[Obj] = field(default_factory=list)
+    thread_graph: Obj | None = None  # the default graph of other threads
     implicit_graph: Obj | None = None  # of a session without a graph
     graphs: list[Obj] = field(default_factory=list)
     dead_graphs: list[Obj | None] = field(default_factory=list)

@@ -258,13 +258,15 @@ def run_in_thread(m: Interpreter, function: Value, args: Sequence[Value], node: 
     m.grad = ["grad"]
     thread = Thread()
     world = m.world
-    before = world.thread, world.graphs, world.sessions
+    before = world.thread, world.graphs, world.sessions, world.default_graph
     world.thread, world.graphs, world.sessions = thread, [], []  # blocks count only in the thread that is in them
+    if world.graph_mode:  # and no thread has the default graph of another one
+        world.default_graph = world.thread_graph = world.thread_graph or m.obj("tf.Graph", node)
     try:
         made = m.call(function, list(args), {}, node)
     finally:
         m.grad = mode
-        world.thread, world.graphs, world.sessions = before
+        world.thread, world.graphs, world.sessions, world.default_graph = before
     if outside in ("no_grad", "inference"):
         graph = next((t for t in tensors(made) if t.graph), None)
         found = graph.born if graph is not None else thread.graph

@@ -84,6 +84,9 @@ def _trainer(
 ) -> Value:
     made = m.obj("trainer" if name.endswith("Optimizer") else name, node)
     made.state.name = name.rpartition(".")[2]
+    if made.state.name == "Saver" and "defer_build" not in kwargs:
+        made.state.ready = list(m.world.variables)  # it can restore no others
+        tensorflow_graphs.added(m, current_graph(m), node)
     return made
 
 

@@ -321,10 +321,16 @@ def object_method(
     saves = owner.kind.endswith("Saver") and name in ("save", "restore") and bool(args)
     if saves and isinstance(session := best(args[0]), Obj) and isinstance(session.state.closed, Spot):
         m.add_fact(facts.ClosedSession(use=m.spot(node), end=session.state.closed, birth=session.born))
-    if owner.kind.endswith("Saver") and name == "restore" and args and isinstance(best(args[0]), Obj):
-        best(args[0]).state.restored = True  # type: ignore[attr-defined]
+    if owner.kind.endswith("Saver") and name == "restore" and args and isinstance(session := best(args[0]), Obj):
+        _restored(m, owner, session)
         return NONE
     return None
+
+
+def _restored(m: Interpreter, saver: Obj, session: Obj) -> None:
+    """A checkpoint gives values to the variables that there were when its saver was made; those made later get none."""
+    session.state.ready = [*session.state.ready, *saver.state.ready]
+    session.state.restored = session.state.restored or not saver.state.ready
 
 
 def _next(m: Interpreter, owner: Obj, node: ast.AST) -> Value:
