@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tenure.check.abstract_interpreter import Interpreter, OutOfSteps
-from tenure.check.abstract_values import NONE, Class, Const, Func, Map, Num, Obj, Ref, Seq, Spot, Tensor, Value
+from tenure.check.abstract_values import NONE, Class, Const, Func, Map, Num, Obj, Ref, Seq, Spot, Tensor, Value, Wrapped
 from tenure.check.language import calls, iteration, objects, operators, places
 from tenure.check.language.assignment import bind
 from tenure.check.language.attributes import attribute
@@ -48,7 +48,10 @@ def _name(m: Interpreter, node: ast.Name) -> Value:
 
 
 def _attribute(m: Interpreter, node: ast.Attribute) -> Value:
-    value = attribute(m, evaluate(m, node.value), node.attr, node)
+    owner = evaluate(m, node.value)
+    value = attribute(m, owner, node.attr, node)
+    if isinstance(owner, Obj) and isinstance(value, Wrapped) and isinstance(node.value, ast.Call):
+        m.note_temporary(owner, value, node)
     container_reads.loaded(m, value, node)
     return value
 

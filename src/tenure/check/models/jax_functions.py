@@ -52,12 +52,13 @@ def rules_given(m: Interpreter, owner: Wrapped, name: str, args: list[Value], no
 def call_with_rules(
     m: Interpreter, wrapped: Wrapped, args: list[Value], kwargs: dict[str, Value], node: ast.AST
 ) -> Value:
-    """Call a function with rules of its own: where it is differentiated, they are traced one by one."""
+    """Call a function with rules of its own: where what JAX compiles is differentiated, they are traced one by one."""
     made = m.call(wrapped.inner, args, kwargs, node)
     rules = [best(one) for one in wrapped.options.args]
     differentiated = any(trace.framework == "jax" and trace.lifts and "vmap" not in trace.how for trace in m.traces)
+    staged = bool(m.traces) and not m.traces[-1].lifts  # otherwise they run with the values of the caller
     fixed = bool(wrapped.options.kwargs)  # arguments that are not differentiated, which the rules get as they are
-    if not differentiated or fixed or kwargs or not all(isinstance(one, (Func, Wrapped)) for one in rules):
+    if not (differentiated and staged) or fixed or kwargs or not all(isinstance(one, (Func, Wrapped)) for one in rules):
         return made
     if wrapped.options.kind == "defvjp" and len(rules) == 2:
         result = best(_rule(m, rules[0], args, "custom_vjp", node))

@@ -84,6 +84,10 @@ def _trainer(
 ) -> Value:
     made = m.obj("trainer" if name.endswith("Optimizer") else name, node)
     made.state.name = name.rpartition(".")[2]
+    if not any(isinstance(one, ast.Attribute) and one.value is node for one in m.frame.module.nodes):
+        for value in (best(one) for one in (*args, *kwargs.values())):
+            if isinstance(value, Obj):
+                value.state.stored = True  # a checkpoint holds its objects, as long as a name holds it
     if made.state.name == "Saver" and "defer_build" not in kwargs:
         made.state.ready = list(m.world.variables)  # it can restore no others
         tensorflow_graphs.added(m, current_graph(m), node)

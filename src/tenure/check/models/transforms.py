@@ -274,11 +274,31 @@ def _gradients(m: Interpreter, o: Options, args: list[Value], node: ast.AST) -> 
     return m.seq("tuple", list(made), node) if several or not made else made[0]
 
 
-def of_temporary(m: Interpreter, owner: Obj, function: Wrapped, node: ast.Call) -> None:
-    """`Trainer().step(x)`: a tf.function refers to its object weakly, and nothing else holds this one."""
-    temporary = isinstance(node.func, ast.Attribute) and owner.born.node is node.func.value
-    if temporary and function.kind == "trace" and function.options.framework == "tf" and not owner.state.stored:
+def of_temporary(m: Interpreter, owner: Obj, function: Wrapped, node: ast.Call | ast.Attribute) -> None:
+    """`Trainer().step(x)`: a tf.function refers to its object weakly, and nothing else holds this one.
+
+    Without a call, as in `keep(Trainer().step)`, the call may come later.
+    """
+    read = node.func if isinstance(node, ast.Call) else node
+    temporary = isinstance(read, ast.Attribute) and _only_here(m, owner, read.value)
+    if not (temporary and function.kind == "trace" and function.options.framework == "tf"):
+        return
+    if isinstance(node, ast.Call):
         m.world.temporary_functions.append((owner.born, m.spot(node), m.spot(node)))
+    else:
+        function.state.orphan = (owner.born, m.spot(node))
+
+
+def _only_here(m: Interpreter, owner: Obj, made_by: ast.expr) -> bool:
+    """Whether only this expression holds an object: it constructs it, or calls a function that does and keeps nothing."""
+    if not isinstance(made_by, ast.Call) or owner.state.stored or owner.state.escaped:
+        return False
+    if owner.born.node is made_by:
+        return True
+    maker = best(m.lookup(made_by.func.id)) if isinstance(made_by.func, ast.Name) else None
+    plain = isinstance(maker, Func) and not getattr(maker.node, "decorator_list", True)
+    shared = any(value is owner for value in owner.born.module.names.values())
+    return plain and maker.name == owner.born.function and not shared  # type: ignore[union-attr]
 
 
 def _use_argument(m: Interpreter, arg: Value, node: ast.AST) -> None:
