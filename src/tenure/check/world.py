@@ -73,6 +73,7 @@ class World:
     attempts: list[Attempt] = field(default_factory=list)
     handlers: list[tuple[ast.ExceptHandler, Attempt]] = field(default_factory=list)
     unknown_contexts: int = 0
+    unknown_sessions: int = 0  # those of them that may open a session
     blocks: list[tuple[ast.AST | None, Callable[[Value], None]]] = field(default_factory=list)  # of context managers
     function_attributes: dict[ast.AST, dict[str, Value]] = field(default_factory=dict)
     locks: int = 0

@@ -260,7 +260,7 @@ def _while(m: Interpreter, node: ast.While) -> int:
 
     def prepare(turn: int) -> None:
         if turn:
-            m.evaluate(node.test)
+            uses.read_as_bool(m, m.evaluate(node.test), node.test)
 
     endless = known is True
     condition = first if not endless else NONE

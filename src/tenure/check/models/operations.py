@@ -32,7 +32,7 @@ def operation(
                 one.state.taken = True
     for one in inputs:
         uses.use(m, one, node)
-        if fw == "tf" and "keras" in one.flags and _third_keras(m):
+        if fw == "tf" and "keras" in one.flags and third_keras(m):
             m.add_fact(facts.KerasSymbolic(use=m.spot(node), birth=one.born, how=name))
     last = name.rpartition(".")[2]
     if fw == "torch" and isinstance(into := best(kwargs.get("out", NONE)), Tensor):
@@ -97,7 +97,7 @@ _THIRD = re.compile(r"^\s*(?:import keras\b|from keras import|from keras\.(?:ops
 _EARLIER = re.compile(r"keras\.backend|keras\.engine|np_utils|tf_keras|TF_USE_LEGACY_KERAS|fit_generator")
 
 
-def _third_keras(m: Interpreter) -> bool:
+def third_keras(m: Interpreter) -> bool:
     """Whether a program is surely for Keras 3, whose symbolic tensors TensorFlow's functions reject; Keras 2 took them."""
     text = m.main.text if m.main is not None else ""
     return bool(_THIRD.search(text)) and not _EARLIER.search(text)
