@@ -198,6 +198,9 @@ def _extreme(m: Interpreter, name: str, args: list[Value], kwargs: dict[str, Val
             m.call(key, [iteration.next_element(m, best(args[0]), turn, node, node)], {}, node)  # type: ignore[arg-type]
         m.loops.pop()
         m.loop_ids = m.loop_ids[:-1]
+    for one in args if name in ("min", "max") and len(args) > 1 else ():
+        if isinstance(one, Tensor) and one.fw == "jax":
+            uses.read_as_number(m, one, node, f"{name}()")
     found = [t for arg in args for t in tensors(arg)]
     if name == "min" and any(isinstance(arg, Const) for arg in args):
         return Num()  # it stops to grow there
