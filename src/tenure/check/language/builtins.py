@@ -9,7 +9,7 @@ from tenure.check.abstract_values import NONE, Class, Const, Func, Map, Num, Obj
 from tenure.check.language import iteration, objects, standard_library
 from tenure.check.language.attributes import attribute
 from tenure.check.language.items import as_key, item, set_item
-from tenure.check.lifetimes import escapes, retention, uses
+from tenure.check.lifetimes import escapes, random_numbers, retention, uses
 from tenure.check.syntax import Loop
 from tenure.check.value_queries import best, inside, join, read, tensors
 
@@ -124,7 +124,7 @@ def _inherits(cls: Class, kind: Class) -> bool:
 
 def _number(args: list[Value]) -> Num:
     varies = any(v.varies for arg in args for v in inside(arg) if isinstance(v, (Num, Tensor)))
-    return Num(varies=varies)
+    return Num(varies=varies or random_numbers.number_of(args))
 
 
 def _collect(m: Interpreter, name: str, args: list[Value], node: ast.AST) -> Value:

@@ -9,6 +9,7 @@ from tenure.check import facts, kept
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Const, Either, Func, Map, Num, Obj, Seq, Spot, Tensor, Value, Wrapped
 from tenure.check.lifetimes import cycles, graphs
+from tenure.check.lifetimes.random_numbers import is_drawn
 from tenure.check.syntax import Loop, carried_names, free_names
 from tenure.check.value_queries import best, inside, options, tensors
 
@@ -158,7 +159,7 @@ def _differs(key: Value, loop: Loop | None) -> bool:
     """Whether the key of a dict is another one in each iteration: a number that changes, or an object made in the loop."""
     if isinstance(key, (Tensor, Obj)):
         return loop is None or loop.uid in key.loops
-    return any(isinstance(k, Num) and (k.varies or k.of is not None) for k in inside(key))
+    return any(isinstance(k, Num) and (k.varies or k.of is not None) and not is_drawn(k) for k in inside(key))
 
 
 def alias_kept(m: Interpreter, value: Value, spot: Spot) -> None:
@@ -211,7 +212,8 @@ def _keyed(m: Interpreter, container: Map, key: Value, value: Value, spot: Spot)
     if not container.state.tested:
         return
     if loop is not None and (
-        _differs_in_turns(container, key) or any(isinstance(k, Num) and k.varies for k in inside(key))
+        _differs_in_turns(container, key)
+        or any(isinstance(k, Num) and k.varies and not is_drawn(k) for k in inside(key))
     ):
         concrete = [t for t in found if t.fw is not None]
         if concrete and not m.traces:

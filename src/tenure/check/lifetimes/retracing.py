@@ -21,7 +21,7 @@ from tenure.check.abstract_values import (
     Value,
     Wrapped,
 )
-from tenure.check.lifetimes import retention
+from tenure.check.lifetimes import random_numbers, retention
 from tenure.check.syntax import Loop
 from tenure.check.value_queries import best, inside, tensors
 
@@ -180,8 +180,7 @@ def sized(framework: Framework, name: str, args: list[Value], kwargs: dict[str, 
     shape = kwargs.get("shape", args[at] if at < len(args) else None)
     given = args if last in ("arange", "range") and framework != "torch" else [shape] if shape is not None else []
     # `arange(i, i + 8)` always has 8.
-    varying = [isinstance(best(v), Num) for value in given[:2] for v in inside(value) if getattr(v, "varies", False)]
-    return any(varying) and (last not in ("arange", "range") or len(given) == 1)
+    return random_numbers.differs(given[:2]) and (last not in ("arange", "range") or len(given) == 1)
 
 
 def joined(m: Interpreter, name: str, args: list[Value]) -> bool:
@@ -261,6 +260,8 @@ def _argument(
         _object(m, wrapped, one, node)
     elif isinstance(one, Func) and m.loops[-1].uid in one.loops:
         m.add_fact(facts.Retraced(use=spot, birth=one.born, why="a new function", how=wrapped.options.name))
+    elif framework == "tf" and isinstance(one, Num) and random_numbers.is_drawn(one, numpy=True):
+        return  # it becomes a tensor
     elif isinstance(one, Num) and one.varies and _long(loop := _changed_by(m, given)):
         m.add_fact(
             facts.Retraced(use=spot, birth=m.spot(loop.node), why="a different Python number", how=wrapped.options.name)

@@ -9,7 +9,7 @@ from typing import Any
 from tenure.check import facts
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Const, Framework, Map, Num, Obj, Seq, Tensor, Value
-from tenure.check.lifetimes import graphs, retracing, tensor_slices, uses, writes
+from tenure.check.lifetimes import graphs, random_numbers, retracing, tensor_slices, uses, writes
 from tenure.check.models import tensorflow_graphs
 from tenure.check.value_queries import best, inside, tensors
 
@@ -132,6 +132,7 @@ def result(
         made.flags |= {"scalar"}
     if fw == "np" and inputs and all("perhaps number" in one.flags for one in inputs):
         made.flags |= {"perhaps number"}
+    random_numbers.computed(made, inputs)
     if fw == "torch":
         _mixed_with_inference(m, made, inputs, node)
         graphs.save(m, made, inputs, op, saves)
