@@ -173,7 +173,7 @@ class Interpreter:
         """A method of a function, such as `f.lower(…)`."""
         raise NotImplementedError
 
-    def note_temporary(self, owner: Obj, function: Wrapped, node: ast.Call) -> None:
+    def note_temporary(self, owner: Obj, function: Wrapped, node: ast.Call | ast.Attribute) -> None:
         """`Trainer().step(x)`: a method of an object that nothing else references is called."""
         raise NotImplementedError
 

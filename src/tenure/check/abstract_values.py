@@ -286,7 +286,7 @@ class Num(Value):
     """A plain Python value (number, text, shape) of which only this is known: whether it differs from turn to turn."""
 
     varies: bool = False
-    of: Value | None = None  # the tensor whose address or id this is
+    of: Value | None = None  # the tensor whose address or id this is, or the range that it counts through
 
 
 @dataclass(slots=True, eq=False)
@@ -484,6 +484,7 @@ class Trace:
     framework: Framework
     spot: Spot
     concrete: bool = False  # values can be read as numbers (jax.grad without jit)
+    sure: bool = True  # it is known which arguments it takes for symbols
     writes: list[tuple[dict[Any, Any] | list[Value], Any, Value, Spot, Value]] = field(default_factory=list)
     ended: bool = False
     code: ast.AST | None = None  # the function that is traced, once for each of its traces

@@ -146,6 +146,12 @@ def many_turns(loop: Any, few: int = 16) -> bool:
     return not isinstance(over, (ast.Tuple, ast.List))
 
 
+def counted_through(node: ast.AST) -> set[str]:
+    """The attributes that `range(…)` gets somewhere: how often a loop goes round depends on them."""
+    calls = (one for one in nodes(node) if isinstance(one, ast.Call) and getattr(one.func, "id", "") == "range")
+    return {part.attr for call in calls for part in nodes(call) if isinstance(part, ast.Attribute)}
+
+
 def periodic(node: ast.If) -> bool:
     """`if step % 10 == 0:` with a body after which the loop goes on."""
     counted = any(isinstance(one, ast.BinOp) and isinstance(one.op, ast.Mod) for one in ast.walk(node.test))

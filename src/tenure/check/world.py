@@ -73,6 +73,7 @@ class World:
     attempts: list[Attempt] = field(default_factory=list)
     handlers: list[tuple[ast.ExceptHandler, Attempt]] = field(default_factory=list)
     unknown_contexts: int = 0
+    unknown_sessions: int = 0  # those of them that may open a session
     blocks: list[tuple[ast.AST | None, Callable[[Value], None]]] = field(default_factory=list)  # of context managers
     function_attributes: dict[ast.AST, dict[str, Value]] = field(default_factory=dict)
     locks: int = 0
@@ -129,6 +130,7 @@ class World:
     default_graph: Obj | None = None
     layers_by_name: dict[Any, list[Obj]] = field(default_factory=dict)
     symbolic_layers: list[Obj] = field(default_factory=list)
+    thread_graph: Obj | None = None  # the default graph of other threads
     implicit_graph: Obj | None = None  # of a session without a graph
     graphs: list[Obj] = field(default_factory=list)
     dead_graphs: list[Obj | None] = field(default_factory=list)

@@ -77,6 +77,8 @@ _FIX = Fix(
 def _fix_for(why: str, how: str) -> Fix:
     if "function" in why:
         return Fix("define the function once, before the loop")
+    if "object" in why:
+        return Fix("make a function of the arrays and numbers that it needs, and pass those that change as arguments")
     if "shape" in why:
         return Fix("pad the array to one of a few shapes, or write into an array of fixed size")
     if "tf" in how or "function" in how:

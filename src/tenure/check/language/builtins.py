@@ -9,7 +9,7 @@ from tenure.check.abstract_values import NONE, Class, Const, Func, Map, Num, Obj
 from tenure.check.language import iteration, objects, standard_library
 from tenure.check.language.attributes import attribute
 from tenure.check.language.items import as_key, item, set_item
-from tenure.check.lifetimes import escapes, retention, uses
+from tenure.check.lifetimes import escapes, random_numbers, retention, uses
 from tenure.check.syntax import Loop
 from tenure.check.value_queries import best, inside, join, read, tensors
 
@@ -124,7 +124,7 @@ def _inherits(cls: Class, kind: Class) -> bool:
 
 def _number(args: list[Value]) -> Num:
     varies = any(v.varies for arg in args for v in inside(arg) if isinstance(v, (Num, Tensor)))
-    return Num(varies=varies)
+    return Num(varies=varies or random_numbers.number_of(args))
 
 
 def _collect(m: Interpreter, name: str, args: list[Value], node: ast.AST) -> Value:
@@ -154,7 +154,7 @@ def _iterables(m: Interpreter, name: str, args: list[Value], node: ast.AST) -> V
         for one in args:
             if not any(t.framework == "tf" for t in m.traces):
                 uses.read_as_number(m, one, node, "range()")
-        made.rest = Num(varies=True)
+        made.rest = Num(varies=True, of=made)
         made.state.range = args
         return made
     if name == "map" and args:
@@ -198,6 +198,9 @@ def _extreme(m: Interpreter, name: str, args: list[Value], kwargs: dict[str, Val
             m.call(key, [iteration.next_element(m, best(args[0]), turn, node, node)], {}, node)  # type: ignore[arg-type]
         m.loops.pop()
         m.loop_ids = m.loop_ids[:-1]
+    for one in args if name in ("min", "max") and len(args) > 1 else ():
+        if isinstance(one, Tensor) and one.fw == "jax":
+            uses.read_as_number(m, one, node, f"{name}()")
     found = [t for arg in args for t in tensors(arg)]
     if name == "min" and any(isinstance(arg, Const) for arg in args):
         return Num()  # it stops to grow there
@@ -306,7 +309,7 @@ def map_method(
     if name in ("values", "items", "keys"):
         read(owner)
         made = m.seq("generator", [], node)
-        made.state.of = owner.state.of
+        made.state.of, made.state.origin = owner.state.of, owner
         values = list(owner.attrs.values())[:4]
         if owner.rest is not None:
             made.rest = owner.rest

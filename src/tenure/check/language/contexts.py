@@ -39,13 +39,16 @@ def enter(m: Interpreter, value: Value, node: ast.expr) -> Entered:
             return value, _leaving_mode(m)
     if isinstance(value, Tensor) and value.fw is None:
         # A lock, a file, a timer: it may be anything, it may give itself, and it may set a grad mode.
-        m.world.unknown_contexts = m.world.unknown_contexts + 1
-        return m.unknown(node), lambda: _left_unknown(m)
+        session = any(word in ast.unparse(node).lower() for word in ("sess", "default"))
+        m.world.unknown_contexts += 1
+        m.world.unknown_sessions += session
+        return m.unknown(node), lambda: _left_unknown(m, session=session)
     return value, None
 
 
-def _left_unknown(m: Interpreter) -> None:
+def _left_unknown(m: Interpreter, *, session: bool) -> None:
     m.world.unknown_contexts -= 1
+    m.world.unknown_sessions -= session
 
 
 def _expects_an_error(node: ast.expr) -> bool:

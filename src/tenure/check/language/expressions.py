@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
 from tenure.check.abstract_interpreter import Interpreter, OutOfSteps
-from tenure.check.abstract_values import NONE, Class, Const, Func, Map, Num, Obj, Ref, Seq, Spot, Tensor, Value
+from tenure.check.abstract_values import NONE, Class, Const, Func, Map, Num, Obj, Ref, Seq, Spot, Tensor, Value, Wrapped
 from tenure.check.language import calls, iteration, objects, operators, places
 from tenure.check.language.assignment import bind
 from tenure.check.language.attributes import attribute
@@ -16,7 +17,9 @@ from tenure.check.language.items import as_key, item
 from tenure.check.lifetimes import container_reads, retention, uses
 from tenure.check.lifetimes.tensor_slices import GROWING
 from tenure.check.syntax import Loop
-from tenure.check.value_queries import best, join, options, read
+from tenure.check.value_queries import best, join, options, read, tensors
+
+_FORMATS = re.compile(r"%[-+ #0-9.*]*([a-zA-Z])")
 
 
 def evaluate(m: Interpreter, node: ast.expr) -> Value:
@@ -48,7 +51,10 @@ def _name(m: Interpreter, node: ast.Name) -> Value:
 
 
 def _attribute(m: Interpreter, node: ast.Attribute) -> Value:
-    value = attribute(m, evaluate(m, node.value), node.attr, node)
+    owner = evaluate(m, node.value)
+    value = attribute(m, owner, node.attr, node)
+    if isinstance(owner, Obj) and isinstance(value, Wrapped) and isinstance(node.value, ast.Call):
+        m.note_temporary(owner, value, node)
     container_reads.loaded(m, value, node)
     return value
 
@@ -101,11 +107,21 @@ def _subscript(m: Interpreter, node: ast.Subscript) -> Value:
 
 
 def _binary(m: Interpreter, node: ast.BinOp) -> Value:
-    return operators.operate(m, evaluate(m, node.left), evaluate(m, node.right), type(node.op), node)
+    left, right = evaluate(m, node.left), evaluate(m, node.right)
+    if isinstance(left, Const) and isinstance(left.value, str) and _of_numbers(left.value):
+        for one in tensors(right):
+            uses.read_as_number(m, one, node, "a format string")
+    return operators.operate(m, left, right, type(node.op), node)
+
+
+def _of_numbers(text: str) -> bool:
+    """Whether a format string has only numbers in it, as `"%d: %.3f"` has."""
+    found = _FORMATS.findall(text)
+    return bool(found) and all(one in "dfeg" for one in found)
 
 
 def _unary(m: Interpreter, node: ast.UnaryOp) -> Value:
-    value = evaluate(m, node.operand)
+    value = places.condition(m, node.operand) if isinstance(node.op, ast.Not) else evaluate(m, node.operand)
     if isinstance(node.op, ast.Not):
         known = truth(value)
         uses.read_as_bool(m, value, node.operand)
@@ -120,7 +136,10 @@ def _unary(m: Interpreter, node: ast.UnaryOp) -> Value:
 def _boolean(m: Interpreter, node: ast.BoolOp) -> Value:
     found: Value | None = None
     for one in node.values:
-        value = evaluate(m, one)
+        tested = isinstance(node.op, ast.And) and one is not node.values[-1]
+        value = places.condition(m, one) if tested else evaluate(m, one)
+        if one is not node.values[-1]:
+            uses.read_as_bool(m, value, one)
         known = truth(value) if isinstance(value, Const) else None
         if isinstance(node.op, ast.And) and known is False:
             return value if found is None else Num()
@@ -176,7 +195,7 @@ def _contains(m: Interpreter, left: Value, right: Value, *, negated: bool) -> Va
 
 
 def _conditional(m: Interpreter, node: ast.IfExp) -> Value:
-    condition = evaluate(m, node.test)
+    condition = places.condition(m, node.test)
     known = truth(condition)
     uses.read_as_bool(m, condition, node.test)
     if known is not None:
@@ -255,6 +274,8 @@ def _formatted(m: Interpreter, node: ast.JoinedStr) -> Value:
         if isinstance(one, ast.FormattedValue):
             value = evaluate(m, one.value)
             uses.read_as_text(m, value, one.value)
+            if one.format_spec is not None:
+                uses.read_as_number(m, value, one.value, "a format string")
             varies = varies or (isinstance(value, Num) and value.varies)
     return Num(varies=varies)
 

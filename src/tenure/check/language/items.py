@@ -8,7 +8,7 @@ from typing import Any
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import Const, Map, Num, Obj, Ref, Seq, Tensor, Value
 from tenure.check.language import iteration, objects
-from tenure.check.lifetimes import escapes, retention, tensor_slices, writes
+from tenure.check.lifetimes import escapes, retention, tensor_slices, uses, writes
 from tenure.check.value_queries import best, join, options, read
 
 
@@ -23,6 +23,9 @@ def as_key(value: Value) -> Any:
 
 def item(m: Interpreter, owner: Value, index: Value, node: ast.AST) -> Value:
     """`owner[index]`, read."""
+    plain = isinstance(owner, Seq) or (isinstance(owner, Tensor) and owner.fw == "np")
+    if plain and isinstance(index, Tensor) and index.fw == "jax":
+        uses.read_as_number(m, index, node, "an index")
     if isinstance(owner, Seq):
         read(owner)
         if isinstance(index, Const) and isinstance(index.value, int) and owner.rest is None:

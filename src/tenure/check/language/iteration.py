@@ -100,7 +100,7 @@ def next_element(m: Interpreter, iterable: Value, turn: int, target: ast.AST, so
             if iterable.state.zip == "enumerate":
                 inner = best(iterable.items[0])
                 modules = isinstance(inner, Obj) and bool(_children(inner))
-                parts = [Const(turn) if modules else Num(varies=True), *parts]
+                parts = [Const(turn) if modules else Num(varies=True, of=iterable), *parts]
             return m.seq("tuple", parts, target)
         if turn < len(iterable.items):
             item = iterable.items[turn]
@@ -215,7 +215,7 @@ def fresh(m: Interpreter, value: Value, node: ast.AST) -> Value:
         return made
     if isinstance(value, Seq):
         copied = m.seq(value.kind, [fresh(m, one, node) for one in value.items], value.born.node)
-        copied.rest = value.rest
+        copied.rest, copied.state.origin = value.rest, value
         return copied
     if isinstance(value, Map):
         made_map: Map = m.own(Map(value.born))

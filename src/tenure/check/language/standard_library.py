@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
-from tenure.check import facts
+from tenure.check import facts, syntax
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import (
     NONE,
@@ -26,7 +26,7 @@ from tenure.check.abstract_values import (
 )
 from tenure.check.language import iteration
 from tenure.check.library_calls import effect
-from tenure.check.lifetimes import escapes, graphs, retention, retracing, storages, uses
+from tenure.check.lifetimes import escapes, graphs, random_numbers, retention, retracing, storages, uses
 from tenure.check.value_queries import best, inside, tensors
 from tenure.check.world import Thread
 
@@ -81,6 +81,8 @@ def call(m: Interpreter, name: str, args: list[Value], kwargs: dict[str, Value],
         return Num(varies=not rounds and any(isinstance(a, Num) and a.varies for a in args))
     if name.startswith("tenure."):
         return _tenure(m, last, args, kwargs, node)
+    if name in ("random.randint", "random.randrange"):
+        return random_numbers.integer(m, args)
     if name.startswith(("time.", "os.", "random.", "json.", "logging.", "warnings.", "pathlib.", "sys.")):
         return Num()
     return None
@@ -129,12 +131,17 @@ def _perhaps_number(
 ) -> Value:
     """An array; or a number, which has no buffer that two names could share."""
     if head == "numpy.random" and last in _SIZES:
-        return m.tensor("np", node) if "size" in kwargs or len(args) > _SIZES[last] else Num(varies=True)
+        several = "size" in kwargs or len(args) > _SIZES[last]
+        return random_numbers.drawn(m, last, args, kwargs, node) if several else Num(varies=True)
     if last in _REDUCE:
         return m.unknown(node) if "axis" in kwargs or len(args) > 1 else Num(varies=True)
     made = m.tensor("np", node)
     same = last in _SAME_LENGTH and any(one.varies for value in args for one in tensors(value))
-    made.varies = same or retracing.sized("np", last, args, kwargs) or retracing.joined(m, last, args)
+    if last == "sort":
+        for one in tensors(args[0]) if args else ():
+            random_numbers.of(made, one, last)
+    few = bool(m.loops) and not syntax.many_turns(m.loops[-1], few=8)  # so many shapes, however often they are used
+    made.varies = same or (not few and retracing.sized("np", last, args, kwargs)) or retracing.joined(m, last, args)
     return made
 
 
@@ -258,13 +265,15 @@ def run_in_thread(m: Interpreter, function: Value, args: Sequence[Value], node: 
     m.grad = ["grad"]
     thread = Thread()
     world = m.world
-    before = world.thread, world.graphs, world.sessions
+    before = world.thread, world.graphs, world.sessions, world.default_graph
     world.thread, world.graphs, world.sessions = thread, [], []  # blocks count only in the thread that is in them
+    if world.graph_mode:  # and no thread has the default graph of another one
+        world.default_graph = world.thread_graph = world.thread_graph or m.obj("tf.Graph", node)
     try:
         made = m.call(function, list(args), {}, node)
     finally:
         m.grad = mode
-        world.thread, world.graphs, world.sessions = before
+        world.thread, world.graphs, world.sessions, world.default_graph = before
     if outside in ("no_grad", "inference"):
         graph = next((t for t in tensors(made) if t.graph), None)
         found = graph.born if graph is not None else thread.graph
@@ -381,7 +390,8 @@ _CALLS: dict[str, Any] = {
     "heapq.heappushpop": lambda m, args, kwargs, node: _popped(m, args, node),
     "heapq.heapreplace": lambda m, args, kwargs, node: _popped(m, args, node),
     "types.SimpleNamespace": lambda m, args, kwargs, node: _namespace(m, kwargs, node),
-    "functools.wraps": lambda m, args, kwargs, node: m.obj("context", node),
+    "functools.wraps": lambda m, args, kwargs, node: Ref("functools.wraps(…)"),
+    "functools.wraps(…)": lambda m, args, kwargs, node: args[0] if args else NONE,
     "dataclasses.field": lambda m, args, kwargs, node: _field(m, kwargs, node),
     "dataclasses.replace": _replaced,
     "collections.namedtuple": lambda m, args, kwargs, node: _namedtuple(m, args, node),
@@ -421,7 +431,7 @@ def object_method(
     if owner.kind == "tenure_scope" and name == "keep" and args:
         return _keep(m, args)
     if owner.kind == "numpy rng":
-        return m.tensor("np", node)
+        return random_numbers.drawn(m, name, args, kwargs, node)
     if name in ("_replace", "replace") and owner.cls is not None and kwargs and not args:
         return _replaced(m, [owner], kwargs, node)
     if owner.kind == "exception" and name == "with_traceback":

@@ -119,7 +119,7 @@ def _augmented(m: Interpreter, node: ast.AugAssign) -> int:
 
 
 def _if(m: Interpreter, node: ast.If) -> int:
-    condition = m.evaluate(node.test)
+    condition = places.condition(m, node.test)
     uses.read_as_bool(m, condition, node.test)
     known = truth(condition)
     if known is not None:
@@ -260,7 +260,7 @@ def _while(m: Interpreter, node: ast.While) -> int:
 
     def prepare(turn: int) -> None:
         if turn:
-            m.evaluate(node.test)
+            uses.read_as_bool(m, m.evaluate(node.test), node.test)
 
     endless = known is True
     condition = first if not endless else NONE

@@ -15,6 +15,7 @@ ADDING = frozenset(
     ["append", "appendleft", "add", "insert", "extend", "setdefault", "update", "put", "put_nowait", "clear"]
 )
 # Functions that ask about a container without reading what is in it.
+_LAST = (-1, -2, -3)
 ABOUT = frozenset(["len", "id", "bool", "type", "isinstance"])
 
 
@@ -41,18 +42,29 @@ def walked(m: Interpreter, container: Value) -> None:
     """A loop goes over a container: its records are read where their fields are, everything else is read now."""
     for one in options(container):
         if isinstance(one, Seq):
-            one.state.walked = True
+            whole: Any = one
+            while whole is not None:
+                whole.state.walked = True
+                whole = whole.state.origin
             parts = [*one.items, one.rest]
-            if not all(part is None or isinstance(part, Map) for part in parts):
+            of_lists = isinstance(one.state.origin, Map) and holds_lists(one.state.origin)
+            if not of_lists and not all(part is None or isinstance(part, Map) for part in parts):
                 seen(m, one)
         elif isinstance(one, Map):
             seen(m, one)
 
 
+def holds_lists(container: Map) -> bool:
+    """Whether all that is in a dict are lists: what is in those is read where they are."""
+    parts = [*container.attrs.values(), *([container.rest] if container.rest is not None else [])]
+    return bool(parts) and all(isinstance(one, Seq) for part in parts for one in options(part))
+
+
 def indexed(m: Interpreter, container: Value, index: Value) -> None:
-    """`container[index]` is read: one field of a record, or any part of something else."""
+    """`container[index]` is read: one field of a record, one of the last items of a list, or any part of something else."""
     for one in options(container):
-        if isinstance(one, Map) and isinstance(index, Const):
+        last = isinstance(one, Seq) and isinstance(index, Const) and index.value in _LAST
+        if isinstance(one, (Map, Seq)) and isinstance(index, Const) and (last or isinstance(one, Map)):
             record: Any = one
             while record is not None:
                 record.state.fields_read = record.state.fields_read | {index.value}
@@ -63,15 +75,15 @@ def indexed(m: Interpreter, container: Value, index: Value) -> None:
             walked(m, one)
 
 
-def unread(m: Interpreter, holder: Seq | Map, record: Value, value: Value, spot: Any) -> bool:
+def unread(m: Interpreter, holder: Seq | Map, record: Value, value: Tensor, spot: Any) -> bool:
     """Whether it is certain that nothing reads a value that was put into a container."""
     if m.world.unfinished or not _all_visited(m, spot):
         return False
     read = {id(part) for one in m.read_containers for part in inside(one, 400)}
     if id(holder) in read or holder.state.escaped or holder.state.returned:
         return False
-    if holder.state.fields_read:
-        return False
+    if holder.state.fields_read and (isinstance(holder, Map) or "scalar" in value.flags):
+        return False  # of a list, these are the last items: those before them are not needed
     if holder.state.walked:
         if not isinstance(record, Map):
             return False

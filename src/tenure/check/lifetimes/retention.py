@@ -9,6 +9,7 @@ from tenure.check import facts, kept
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Const, Either, Func, Map, Num, Obj, Seq, Spot, Tensor, Value, Wrapped
 from tenure.check.lifetimes import cycles, graphs
+from tenure.check.lifetimes.random_numbers import is_drawn
 from tenure.check.syntax import Loop, carried_names, free_names
 from tenure.check.value_queries import best, inside, options, tensors
 
@@ -45,7 +46,7 @@ def stored(m: Interpreter, container: Seq | Map, key: Value, value: Value, node:
         elif isinstance(one, Seq) and one.state.frame_tensors and loop is not None:
             for own in one.state.frame_tensors:
                 m.kept.append(kept.InGenerator(spot, loop, own, container, one))
-        elif isinstance(one, (Func, Wrapped)) and loop is not None:
+        elif isinstance(one, (Func, Wrapped)) and loop is not None and not _written_again(container, key):
             for captured in captures(m, one):
                 m.kept.append(kept.Captured(spot, loop, captured, container))
     if isinstance(container, Map):
@@ -122,6 +123,12 @@ def _tensor_stored(
         m.kept.append(kept.Graph(spot, loop, one, container, expressions(m, spot.node, value), inner))
 
 
+def _written_again(container: Seq | Map, key: Value) -> bool:
+    """`stash[i] = f`, of an `i` that begins anew in each iteration of a loop around: what was there is replaced."""
+    of = key.of if isinstance(key, Num) and isinstance(container, Map) else None
+    return isinstance(of, Seq) and bool(set(of.loops) - set(container.loops))
+
+
 def _one_of(m: Interpreter, view: Tensor) -> bool:
     """Whether each of the views that are stored is of a buffer of its own: those of one buffer need it together."""
     base: Any = view
@@ -152,7 +159,7 @@ def _differs(key: Value, loop: Loop | None) -> bool:
     """Whether the key of a dict is another one in each iteration: a number that changes, or an object made in the loop."""
     if isinstance(key, (Tensor, Obj)):
         return loop is None or loop.uid in key.loops
-    return any(isinstance(k, Num) and (k.varies or k.of is not None) for k in inside(key))
+    return any(isinstance(k, Num) and (k.varies or k.of is not None) and not is_drawn(k) for k in inside(key))
 
 
 def alias_kept(m: Interpreter, value: Value, spot: Spot) -> None:
@@ -205,7 +212,8 @@ def _keyed(m: Interpreter, container: Map, key: Value, value: Value, spot: Spot)
     if not container.state.tested:
         return
     if loop is not None and (
-        _differs_in_turns(container, key) or any(isinstance(k, Num) and k.varies for k in inside(key))
+        _differs_in_turns(container, key)
+        or any(isinstance(k, Num) and k.varies and not is_drawn(k) for k in inside(key))
     ):
         concrete = [t for t in found if t.fw is not None]
         if concrete and not m.traces:
@@ -239,7 +247,7 @@ def captures(m: Interpreter, function: Value) -> list[Tensor]:
     """The tensors that a function closes over, not counting those of the module's top level."""
     found: list[Tensor] = []
     while isinstance(function, Wrapped):
-        if function.kind == "partial":
+        if function.kind in ("partial", "pullback"):
             given = [*function.options.args, *function.options.kwargs.values()]
             found.extend(t for value in given for t in tensors(value) if t.fw is not None)
         function = function.inner

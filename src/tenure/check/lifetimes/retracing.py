@@ -6,17 +6,32 @@ import ast
 
 from tenure.check import facts, syntax
 from tenure.check.abstract_interpreter import Interpreter
-from tenure.check.abstract_values import NONE, Const, Framework, Func, Map, Num, Obj, Seq, Tensor, Value, Wrapped
-from tenure.check.lifetimes import retention
+from tenure.check.abstract_values import (
+    NONE,
+    Class,
+    Const,
+    Framework,
+    Func,
+    Map,
+    Num,
+    Obj,
+    Ref,
+    Seq,
+    Tensor,
+    Value,
+    Wrapped,
+)
+from tenure.check.lifetimes import random_numbers, retention
 from tenure.check.syntax import Loop
 from tenure.check.value_queries import best, inside, tensors
 
 
 def called(m: Interpreter, wrapped: Wrapped, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> None:
     """Look at a call of a traced function inside a loop."""
-    if not m.loops or m.traces:
-        return
     o = wrapped.options
+    # What a loop of JAX traces without a compiled function around it is compiled each time, too.
+    if not m.loops or any(trace.kind != "control flow" or trace.framework != "jax" for trace in m.traces):
+        return
     if o.name.endswith(("grad", "vmap", "make_jaxpr", "jacfwd", "jacrev", "hessian")) or o.framework == "torch":
         return
     if o.signature:
@@ -28,10 +43,12 @@ def called(m: Interpreter, wrapped: Wrapped, args: list[Value], kwargs: dict[str
         if m.world.script and _same_code(m, wrapped, makers, m.loops):
             m.add_fact(facts.FunctionMadeInLoop(use=wrapped.born, holder=spot, how=o.name))
         return  # what differs may differ only where the function does, too
-    if not outer and not makers:
+    if m.traces or not (outer or makers):
         return
     shift = 1 if isinstance(wrapped.inner, Func) and wrapped.inner.bound is not None and o.unbound else 0
     names = _parameters(wrapped.inner)
+    if shift and (0 in o.static or set(names[:1]) & set(o.static_names)):
+        _object(m, wrapped, wrapped.inner.bound, node)  # type: ignore[attr-defined]
     for index, arg in enumerate(args):
         at = index + shift
         static = at in o.static or (at < len(names) and names[at] in o.static_names)
@@ -150,7 +167,7 @@ def _kind(value: Value, loops: set[int], depth: int) -> set[str]:
 _SHAPED = {"zeros": 0, "ones": 0, "empty": 0, "full": 0, "eye": 0, "arange": 0, "range": 0, "linspace": 2,
            "normal": 1, "uniform": 1, "randint": 1, "fill": 0}  # fmt: skip
 _JOINS = frozenset(["concatenate", "concat", "append", "vstack", "hstack", "column_stack", "row_stack"])
-_GATHERS = _JOINS | {"stack", "array", "asarray"}
+_CONVERTS = frozenset(["array", "asarray", "constant", "convert_to_tensor"])
 
 
 def sized(framework: Framework, name: str, args: list[Value], kwargs: dict[str, Value]) -> bool:
@@ -163,14 +180,19 @@ def sized(framework: Framework, name: str, args: list[Value], kwargs: dict[str, 
     shape = kwargs.get("shape", args[at] if at < len(args) else None)
     given = args if last in ("arange", "range") and framework != "torch" else [shape] if shape is not None else []
     # `arange(i, i + 8)` always has 8.
-    varying = [isinstance(best(v), Num) for value in given[:2] for v in inside(value) if getattr(v, "varies", False)]
-    return any(varying) and (last not in ("arange", "range") or len(given) == 1)
+    return random_numbers.differs(given[:2]) and (last not in ("arange", "range") or len(given) == 1)
 
 
 def joined(m: Interpreter, name: str, args: list[Value]) -> bool:
-    """`concatenate([first, *parts])` of a list that the loop makes longer."""
-    parts = best(args[0]) if args and name.rpartition(".")[2] in (*_JOINS, "stack", "array", "asarray") else None
-    return isinstance(parts, Seq) and bool(parts.state.lengthens or lengthens(m, parts))
+    """`concatenate([first, *parts])` or `array([parts])` of a list that the loop makes longer, or of an array that it does."""
+    last = name.rpartition(".")[2]
+    parts = best(args[0]) if args and last in (*_JOINS, "stack", *_CONVERTS) else None
+    if isinstance(parts, Tensor):
+        return parts.varies and last in _CONVERTS
+    if not isinstance(parts, Seq):
+        return False
+    inner = [part for part in map(best, parts.items) if isinstance(part, Seq)] if last in _CONVERTS else []
+    return any(one.state.lengthens or lengthens(m, one) for one in (parts, *inner))
 
 
 def lengthens(m: Interpreter, parts: Seq) -> bool:
@@ -234,12 +256,41 @@ def _argument(
     if not counts:
         return
     spot = m.spot(node)
-    if isinstance(one, Func) and m.loops[-1].uid in one.loops:
+    if static and isinstance(one, Obj):
+        _object(m, wrapped, one, node)
+    elif isinstance(one, Func) and m.loops[-1].uid in one.loops:
         m.add_fact(facts.Retraced(use=spot, birth=one.born, why="a new function", how=wrapped.options.name))
+    elif framework == "tf" and isinstance(one, Num) and random_numbers.is_drawn(one, numpy=True):
+        return  # it becomes a tensor
     elif isinstance(one, Num) and one.varies and _long(loop := _changed_by(m, given)):
         m.add_fact(
             facts.Retraced(use=spot, birth=m.spot(loop.node), why="a different Python number", how=wrapped.options.name)
         )
+
+
+def _object(m: Interpreter, wrapped: Wrapped, one: Obj, node: ast.AST) -> None:
+    """A static argument that is a new object in each iteration, whose numbers and arrays could be arguments themselves."""
+    loop = next((loop for loop in reversed(m.loops) if loop.uid in one.loops), None)
+    if loop is None or not (_long(loop) and m.world.script) or one.cls is None or not _by_identity(one.cls):
+        return
+    around = {loop.uid}
+    held = [part for value in one.attrs.values() for part in inside(value)]
+    shaped = any(isinstance(part, Tensor) and part.varies for part in held)
+    numbers = {name for name, value in one.attrs.items() if "number" in _kind(value, around, 0)}
+    kinds = {kind for value in one.attrs.values() for kind in _kind(value, around, 0)}
+    if shaped or not kinds <= {"number", "array"} or numbers & syntax.counted_through(one.cls.node):
+        return
+    m.add_fact(facts.Retraced(use=m.spot(node), birth=one.born, why="a new object", how=wrapped.options.name))
+
+
+def _by_identity(cls: Class) -> bool:
+    """Whether each object of a class is another key: the class says nothing else about equality."""
+    if cls.node.decorator_list or cls.find("__eq__") is not None or cls.find("__hash__") is not None:
+        return False
+    return all(
+        _by_identity(base) if isinstance(base, Class) else isinstance(base, Ref) and base.name == "builtins.object"
+        for base in cls.bases
+    )
 
 
 def _made_again(m: Interpreter, one: Tensor) -> bool:

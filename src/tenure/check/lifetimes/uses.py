@@ -141,6 +141,24 @@ def given_twice(m: Interpreter, donated: list[Value], others: list[Value], node:
                 spot = m.spot(node)
                 m.add_fact(facts.UsedAfterEnd(use=spot, end=spot, birth=one.born, cause="donated"))
             seen[id(one.store)] = taken or seen.get(id(one.store), False)
+        for group in _groups(value):
+            if seen.get(id(group)):
+                spot, array = m.spot(node), next(one for one in tensors(group) if one.fw == "jax")
+                m.add_fact(facts.UsedAfterEnd(use=spot, end=spot, birth=array.born, cause="donated"))
+            seen[id(group)] = taken or seen.get(id(group), False)
+
+
+def _groups(value: Value, depth: int = 0) -> Iterator[Map | Seq]:
+    """The containers in a value of which not each array is known, each as often as it is."""
+    parts: Iterable[Value] = ()
+    if isinstance(value, (Map, Seq)):
+        parts = value.items if isinstance(value, Seq) else value.attrs.values()
+        if value.rest is not None and any(one.fw == "jax" for one in tensors(value.rest)):
+            yield value
+    elif isinstance(value, Obj) and value.cls is not None:
+        parts = value.attrs.values()
+    for one in parts if depth < 4 else ():
+        yield from _groups(one, depth + 1)
 
 
 def _leaves(value: Value, depth: int = 0) -> Iterator[Tensor]:
@@ -156,20 +174,36 @@ def _leaves(value: Value, depth: int = 0) -> Iterator[Tensor]:
         yield from _leaves(one, depth + 1)
 
 
-def _symbolic(m: Interpreter, value: Value) -> tuple[Tensor, Trace] | None:
+def _symbolic(m: Interpreter, value: Value, how: str) -> tuple[Tensor, Trace] | None:
     for one in options(value):
         if isinstance(one, Tensor):
             trace = one.trace
-            if trace is not None and trace in m.traces and one.fw in ("jax", "tf") and _certain(m, trace):
+            if trace is not None and trace in m.traces and one.fw in ("jax", "tf") and _certain(m, trace, one, how):
                 return one, trace
     return None
 
 
-def _certain(m: Interpreter, trace: Trace) -> bool:
-    """Whether arguments are surely symbols: `vmap` and control flow take much that is none, so there only what is seen."""
-    if trace.concrete or trace.how.rpartition(".")[2] in ("vmap", "vjp", "jvp", "eval_shape", "linearize"):
+_OF_OPERANDS = ("vjp", "jvp", "eval_shape", "linearize")
+
+
+def _certain(m: Interpreter, trace: Trace, tensor: Tensor, how: str) -> bool:
+    """Whether a value is surely a symbol that cannot be read: control flow takes much that is none, so there only what is seen.
+
+    Differentiation without `jit` has values to read, but NumPy rejects them as well.
+    """
+    if not trace.sure:
         return False
+    if trace.concrete:
+        return how.startswith("np.")
+    if trace.how.rpartition(".")[2] in _OF_OPERANDS:
+        return how.startswith("np.") and "assumed" not in tensor.flags
     return trace.kind == "function" or bool(m.world.script)
+
+
+def all_symbolic(m: Interpreter, value: Value) -> bool:
+    """Whether a value has arrays in it, and all of them are symbols without a value."""
+    found = arrays(value)
+    return bool(found) and all(_symbolic(m, one, "float") is not None for one in found)
 
 
 def read_as_number(m: Interpreter, value: Value, node: ast.AST, how: str) -> None:
@@ -178,7 +212,7 @@ def read_as_number(m: Interpreter, value: Value, node: ast.AST, how: str) -> Non
         if isinstance(one, Tensor):
             use(m, one, node)
             _keras_read(m, one, node, how)
-    found = _symbolic(m, value)
+    found = _symbolic(m, value, how)
     if found is not None and not m.conditions_on_tracing() and not _converted(m, found[0], how):
         birth, trace = found[0].born, found[1]
         m.add_fact(
@@ -186,9 +220,12 @@ def read_as_number(m: Interpreter, value: Value, node: ast.AST, how: str) -> Non
         )
 
 
+_KERAS_CALLS = ("_step", ".update_state", ".result", ".call")
+
+
 def _converted(m: Interpreter, tensor: Tensor, how: str) -> bool:
     """Whether AutoGraph makes an operation of this: it does of `int` and `float`, but Keras calls its steps without it."""
-    keras = any(trace.how.endswith("_step") or trace.kind == "keras" for trace in m.traces)
+    keras = any(trace.how.endswith(_KERAS_CALLS) or trace.kind == "keras" for trace in m.traces)
     return tensor.fw == "tf" and how in ("int", "float") and not keras
 
 
@@ -212,7 +249,7 @@ def read_as_bool(m: Interpreter, value: Value, node: ast.AST) -> None:
     """`if x:`."""
     if isinstance(value, Tensor):
         _keras_read(m, value, node, "if")
-    found = _symbolic(m, value)
+    found = _symbolic(m, value, "if")
     if found is None or m.conditions_on_tracing():
         return
     tensor, trace = found

@@ -39,6 +39,8 @@ def method(
         return m.unknown_of([owner, *given], node)  # so it is no array, but an object that holds arrays
     made = m.tensor("jax", node, parents=[owner])
     made.trace = owner.trace or made.trace
+    if name in ("sum", "mean", "max", "min", "prod", "std", "var") and not given:
+        made.flags |= {"scalar"}
     if name == "copy":
         made.flags |= owner.flags & {"assumed"}
     return made

@@ -9,6 +9,7 @@ from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Func, Obj, Options, Value, Wrapped
 from tenure.check.library_calls import effect
 from tenure.check.lifetimes import uses
+from tenure.check.models import jax_functions
 from tenure.check.models.symbols import concrete
 from tenure.check.value_queries import best, tensors
 
@@ -99,6 +100,7 @@ def like_first(m: Interpreter, args: list[Value], node: ast.AST) -> Value:
 
 
 CALLS: dict[str, Callable[..., Value]] = {
+    **jax_functions.CALLS,
     "like": lambda m, name, words, args, kwargs, node: like_first(m, args, node),
     "transform": lambda m, name, words, args, kwargs, node: transformed(m, name, args, node),
     "without_rng": lambda m, name, words, args, kwargs, node: without_rng(m, args, node),

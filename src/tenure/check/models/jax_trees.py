@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from tenure.check.abstract_interpreter import Interpreter
-from tenure.check.abstract_values import Const, Map, Seq, Tensor, Value
+from tenure.check.abstract_values import Const, Func, Map, Seq, Tensor, Value
 from tenure.check.language import iteration
 from tenure.check.models import symbols
 from tenure.check.value_queries import best, tensors
@@ -19,6 +19,8 @@ def tree_map(m: Interpreter, args: list[Value], node: ast.AST) -> Value:
     leaf = [next(iter(tensors(tree)), None) or m.unknown(node) for tree in trees]
     same = _copy_function(args[0])
     mapped = m.call(args[0], list(leaf), {}, node)
+    if mapped is leaf[0] and len(trees) == 1 and isinstance(best(args[0]), Func):
+        same = "alias"  # `lambda x: x` copies nothing
     if isinstance(mapped, Const) and len(trees) == 1:
         for one in tensors(trees[0])[:8]:
             if one is not leaf[0]:

@@ -6,12 +6,13 @@ import ast
 from collections.abc import Sequence
 
 from tenure.check.abstract_interpreter import Interpreter
-from tenure.check.abstract_values import Const, Func, Map, Num, Obj, Tensor, Trace, Value, Wrapped
+from tenure.check.abstract_values import Class, Const, Func, Map, Num, Obj, Tensor, Trace, Value, Wrapped
 from tenure.check.lifetimes.traces import tracing
 from tenure.check.models import symbols
 from tenure.check.syntax import Loop
 from tenure.check.value_queries import best, inside, tensors
 
+_COMPILED = ("optimizer", "loss", "loss_weights", "metrics", "weighted_metrics")  # what `compile` takes, in order
 _EVENTS = {
     "on_train_begin": "", "on_epoch_begin": "epochs", "on_train_batch_begin": "batches", "on_batch_begin": "batches",
     "on_train_batch_end": "batches", "on_batch_end": "batches", "on_epoch_end": "epochs", "on_train_end": "",
@@ -23,19 +24,19 @@ def method(m: Interpreter, owner: Obj, name: str, args: list[Value], kwargs: dic
     if owner.family != "keras.Model":
         return False
     if name == "compile":
+        named = {**dict(zip(_COMPILED, args, strict=False)), **kwargs}
         owner.state.compiled = [
             one
-            for key in ("loss", "metrics")
-            for value in ([kwargs[key]] if key in kwargs else [])
-            for one in inside(value)
-            if isinstance(one, (Func, Wrapped))
+            for key in ("loss", "metrics", "weighted_metrics")
+            for one in (inside(named[key]) if key in named else ())
+            if isinstance(one, (Func, Wrapped)) or (isinstance(one, Obj) and one.cls is not None)
         ]
         eager = best(kwargs.get("run_eagerly", Const(None)))
         owner.state.eager = not (isinstance(eager, Const) and not eager.value)
         return True
     if name not in ("fit", "evaluate", "predict", "train_on_batch"):
         return False
-    if owner.state.eager:
+    if owner.state.eager or m.world.functions_eager:
         layers_run(m, node)
     else:
         with_losses = name == "fit" and "tensorflow" in (m.main.text if m.main is not None else "")
@@ -67,7 +68,24 @@ def _steps(m: Interpreter, owner: Obj, losses: Sequence[Value], node: ast.AST) -
         if isinstance(called, Func):
             m.call_function(called.bind(owner), [_given(m, trace, node)], {}, node)
         for function in losses:
-            m.call(function, [_given(m, trace, node), _given(m, trace, node)], {}, node)
+            if not isinstance(function, Obj):
+                m.call(function, [_given(m, trace, node), _given(m, trace, node)], {}, node)
+    for one in losses:
+        if isinstance(one, Obj) and one.cls is not None:
+            _compared(m, one, one.cls)
+
+
+def _compared(m: Interpreter, owner: Obj, cls: Class) -> None:
+    """Follow a loss or a metric that is an object: the step calls its methods in its own trace."""
+    methods = [found for name in ("call", "update_state", "result") if isinstance(found := cls.find(name), Func)]
+    if not methods:
+        return
+    first = methods[0]
+    trace = Trace("function", f"{owner.kind}.{first.name}", "tf", m.spot(first.node))
+    with tracing(m, trace):
+        for found in methods:
+            given: list[Value] = [_given(m, trace, found.node) for _ in range(0 if found.name == "result" else 2)]
+            m.call_function(found.bind(owner), given, {}, found.node)
 
 
 def _given(m: Interpreter, trace: Trace, node: ast.AST) -> Tensor:

@@ -6,7 +6,7 @@ import ast
 
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Num, Tensor, Value
-from tenure.check.lifetimes import graphs, tensor_slices
+from tenure.check.lifetimes import graphs, random_numbers, tensor_slices
 
 
 def method(
@@ -21,5 +21,6 @@ def method(
     view = name in ("reshape", "view", "transpose", "ravel", "squeeze", "swapaxes")
     made = m.tensor("np", node, store=owner.store if view else None, view=owner.view and view)
     made.varies = owner.varies and name in ("astype", "copy", "ravel", "flatten")
+    random_numbers.of(made, owner, name)
     tensor_slices.small_part(made, owner)
     return made

@@ -9,7 +9,7 @@ from typing import Any
 from tenure.check import facts
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Const, Framework, Map, Num, Obj, Seq, Tensor, Value
-from tenure.check.lifetimes import graphs, retracing, tensor_slices, uses, writes
+from tenure.check.lifetimes import graphs, random_numbers, retracing, tensor_slices, uses, writes
 from tenure.check.models import tensorflow_graphs
 from tenure.check.value_queries import best, inside, tensors
 
@@ -32,7 +32,7 @@ def operation(
                 one.state.taken = True
     for one in inputs:
         uses.use(m, one, node)
-        if fw == "tf" and "keras" in one.flags and _third_keras(m):
+        if fw == "tf" and "keras" in one.flags and third_keras(m):
             m.add_fact(facts.KerasSymbolic(use=m.spot(node), birth=one.born, how=name))
     last = name.rpartition(".")[2]
     if fw == "torch" and isinstance(into := best(kwargs.get("out", NONE)), Tensor):
@@ -64,6 +64,7 @@ def operation(
         made = m.tensor(
             fw, node, store=store, parents=[source] if isinstance(source, Tensor) and source.fw == "torch" else []
         )
+        made.varies = fw != "torch" and retracing.joined(m, name, args)
         if store is not None and isinstance(source, (Tensor, Obj)):
             store.state.shared = store.state.shared or m.spot(node)
         return made
@@ -74,6 +75,8 @@ def operation(
     made = result(m, fw, inputs, node, last, store=share, view="part" in words)
     made.varies = (fw != "torch" and retracing.sized(fw, name, args, kwargs)) or (made.varies and last not in _REDUCES)
     made.varies = made.varies or (fw != "torch" and retracing.joined(m, name, args))
+    if fw != "torch" and last in _TO_ONE and len(args) == 1 and not kwargs.keys() & {"axis", "keepdims"}:
+        made.flags |= {"scalar"}
     if words[0] == "several":
         group = m.seq("tuple", [], node)
         group.rest = made
@@ -87,11 +90,14 @@ def operation(
 _REDUCES = frozenset(["sum", "mean", "max", "min", "prod", "norm", "reduce_sum", "reduce_mean", "reduce_max", "reduce_min",
                       "pad", "resize", "where", "dot", "vdot", "einsum", "matmul", "segment_sum"])  # fmt: skip
 
+_TO_ONE = frozenset(["sum", "mean", "max", "min", "prod", "std", "var", "median", "norm", "global_norm", "reduce_sum",
+                     "reduce_mean", "reduce_max", "reduce_min", "reduce_std", "nanmean"])  # fmt: skip
+
 _THIRD = re.compile(r"^\s*(?:import keras\b|from keras import|from keras\.(?:ops|random|saving)\b)", re.MULTILINE)
 _EARLIER = re.compile(r"keras\.backend|keras\.engine|np_utils|tf_keras|TF_USE_LEGACY_KERAS|fit_generator")
 
 
-def _third_keras(m: Interpreter) -> bool:
+def third_keras(m: Interpreter) -> bool:
     """Whether a program is surely for Keras 3, whose symbolic tensors TensorFlow's functions reject; Keras 2 took them."""
     text = m.main.text if m.main is not None else ""
     return bool(_THIRD.search(text)) and not _EARLIER.search(text)
@@ -122,8 +128,11 @@ def result(
             made.trace = one.trace
         if "keras" in one.flags:
             made.flags |= {"keras"}
+    if inputs and all("scalar" in one.flags for one in inputs):
+        made.flags |= {"scalar"}
     if fw == "np" and inputs and all("perhaps number" in one.flags for one in inputs):
         made.flags |= {"perhaps number"}
+    random_numbers.computed(made, inputs)
     if fw == "torch":
         _mixed_with_inference(m, made, inputs, node)
         graphs.save(m, made, inputs, op, saves)

@@ -81,7 +81,11 @@ def concrete(m: Interpreter, value: Value, framework: Framework, node: ast.AST, 
     if isinstance(value, Tensor):
         if "variable" in value.flags:
             return value
-        return m.tensor(framework, node) if value.fw is not None or framework == "jax" else m.unknown(node)
+        if value.fw is None and framework != "jax":
+            return m.unknown(node)
+        made = m.tensor(framework, node)
+        made.flags |= value.flags & {"scalar"}
+        return made
     if isinstance(value, Seq) and depth < 4:
         copied = m.seq(value.kind, [concrete(m, one, framework, node, depth + 1) for one in value.items], node)
         copied.rest = concrete(m, value.rest, framework, node, depth + 1) if value.rest is not None else None

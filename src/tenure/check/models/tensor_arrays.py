@@ -8,7 +8,7 @@ from typing import Any
 
 from tenure.check import facts
 from tenure.check.abstract_interpreter import Interpreter
-from tenure.check.abstract_values import NONE, Const, Obj, Spot, Value
+from tenure.check.abstract_values import NONE, Const, Num, Obj, Spot, Value
 from tenure.check.models.tensorflow_graphs import graph_mode
 from tenure.check.syntax import Loop
 
@@ -22,6 +22,7 @@ class _Read:
     turn: Any
     place: tuple[int, int] | None  # a loop, and how far from its variable
     sure: bool
+    run: tuple[ast.AST, int] | None  # the loop over a range whose variable is the index, and which run of it
 
 
 def make(m: Interpreter, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Obj:
@@ -58,11 +59,11 @@ def _read(m: Interpreter, owner: Obj, name: str, args: list[Value], node: ast.Ca
             m.add_fact(fact)
         return
     index = args[0] if args else NONE
-    now = _Read(m.spot(node), index, m.turn(), _place(m, owner, node), not m.conditions)
+    now = _Read(m.spot(node), index, m.turn(), _place(m, owner, node), not m.conditions, _run(m, owner, node))
     for one in reads:
         if _same(one, now):
             fact = facts.ArrayReadTwice(use=now.spot, end=one.spot, birth=owner.born)
-            fact.likely = not now.sure
+            fact.likely = not now.sure or one.run != now.run
             m.add_fact(fact)
             return
     reads.append(now)
@@ -76,8 +77,27 @@ def _same(one: _Read, other: _Read) -> bool:
         return bool(one.index.value == other.index.value) and one.sure and other.sure
     if one.index is other.index and one.turn == other.turn:
         return one.sure and other.sure
+    if one.run is not None and other.run is not None and one.run[0] is other.run[0] and one.run[1] != other.run[1]:
+        return one.sure and other.sure  # the loop goes over the same range a second time
     apart = one.place is not None and other.place is not None and one.place[0] == other.place[0]
     return apart and one.place != other.place
+
+
+def _run(m: Interpreter, owner: Obj, node: ast.Call) -> tuple[ast.AST, int] | None:
+    """The loop that reads an element in each iteration, if its range is the same whenever it runs."""
+    index = node.args[0] if node.args else None
+    for loop in reversed(m.loops) if isinstance(index, ast.Name) else ():
+        part: Any = next(iter(getattr(loop.node, "generators", ())), loop.node)
+        target, over = getattr(part, "target", None), getattr(part, "iter", None)
+        if not (isinstance(target, ast.Name) and target.id == index.id):  # type: ignore[union-attr]
+            continue
+        ranged = isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range"
+        if not ranged or loop.uid in owner.loops or loop.function not in ("", m.frame.function):
+            return None
+        bounds = [m.evaluate(one) for one in over.args]  # type: ignore[union-attr]
+        same = all(isinstance(one, Const) or (isinstance(one, Num) and not one.varies) for one in bounds)
+        return (loop.node, loop.uid) if same else None
+    return None
 
 
 def _place(m: Interpreter, owner: Obj, node: ast.Call) -> tuple[int, int] | None:

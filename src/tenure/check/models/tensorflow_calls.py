@@ -14,7 +14,7 @@ from tenure.check.library_calls import effect
 from tenure.check.lifetimes import escapes, uses
 from tenure.check.lifetimes.graphs import closure
 from tenure.check.lifetimes.traces import tracing
-from tenure.check.models import keras_fit, symbols, tensor_arrays, tensorflow_graphs, tensorflow_sessions
+from tenure.check.models import keras_fit, operations, symbols, tensor_arrays, tensorflow_graphs, tensorflow_sessions
 from tenure.check.models.tensorflow_graphs import current_graph, place
 from tenure.check.value_queries import best, tensors
 
@@ -84,6 +84,13 @@ def _trainer(
 ) -> Value:
     made = m.obj("trainer" if name.endswith("Optimizer") else name, node)
     made.state.name = name.rpartition(".")[2]
+    if not any(isinstance(one, ast.Attribute) and one.value is node for one in m.frame.module.nodes):
+        for value in (best(one) for one in (*args, *kwargs.values())):
+            if isinstance(value, Obj):
+                value.state.stored = True  # a checkpoint holds its objects, as long as a name holds it
+    if made.state.name == "Saver" and "defer_build" not in kwargs:
+        made.state.ready = list(m.world.variables)  # it can restore no others
+        tensorflow_graphs.added(m, current_graph(m), node)
     return made
 
 
@@ -150,6 +157,8 @@ def keras_call(m: Interpreter, name: str, args: list[Value], kwargs: dict[str, V
         m.world.variables_in_trace.append(m.spot(node))
     if ".layers." in name or last in ("Model", "Sequential"):
         layer = m.obj(name, node)
+        if isinstance(label := best(kwargs.get("name", NONE)), Const) and label.value is not None:
+            m.world.layers_by_name.setdefault(label.value, []).append(layer)
         layer.state.new_in_trace = surely and effect(name)[0] == "weights"
         return layer
     escapes.escape(m, [*args, *kwargs.values()], node)
@@ -184,7 +193,27 @@ def object_attribute(m: Interpreter, owner: Obj, name: str, node: ast.AST) -> Va
     if owner.kind == "session" and name == "graph":
         graph = owner.state.graph
         return graph if isinstance(graph, Obj) else m.unknown(node)
-    return None
+    return _keras_attribute(m, owner, name, node) if owner.family.startswith("keras") else None
+
+
+def _keras_attribute(m: Interpreter, owner: Obj, name: str, node: ast.AST) -> Value | None:
+    """`layer.output`, a symbol of the model; and the layers of one that was not written as a class."""
+    if name == "layers" and owner.family == "keras.Model" and owner.cls is None:
+        layers = m.seq("list", [], node)
+        layers.rest = m.obj("keras.layers.Layer", node)
+        return layers
+    if name not in ("input", "output", "inputs", "outputs") or owner.cls is not None or m.traces:
+        return None
+    second = m.world.second_version and not m.world.may_turn_off
+    if m.world.graph_mode or m.world.graphs or not (second or operations.third_keras(m)):
+        return None  # there it is a tensor of the graph
+    made = m.tensor("tf", node)
+    made.flags, made.place = frozenset({"keras"}), None
+    if not name.endswith("s"):
+        return made
+    several = m.seq("list", [], node)
+    several.rest = made
+    return several
 
 
 def method(
@@ -261,7 +290,7 @@ def object_method(
     if owner.family.startswith("keras") and name == "get_layer":
         label = best(kwargs.get("name", args[0] if args else NONE))
         found_ = m.world.layers_by_name.get(label.value, []) if isinstance(label, Const) else []
-        return found_[0] if len(found_) == 1 else m.unknown(node)
+        return found_[0] if len(found_) == 1 else m.obj("keras.layers.Layer", node)
     if owner.family.startswith("keras") and name == "add_weight":
         made = m.tensor("tf", node)
         made.trace, made.flags = None, frozenset({"variable"})
@@ -275,6 +304,9 @@ _VARIABLES = ("trainable_variables", "trainable_weights", "variables", "weights"
 def _tape_method(
     m: Interpreter, owner: Obj, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
 ) -> Value:
+    for one in (part for arg in (*args, *kwargs.values()) for part in tensors(arg)):
+        if "keras" in one.flags and not m.traces and current_graph(m) is None:
+            m.add_fact(facts.KerasSymbolic(use=m.spot(node), birth=one.born, how=f"GradientTape.{name}"))
     if name in ("gradient", "jacobian", "batch_jacobian"):
         used = owner.state.used
         inside_ = owner in m.world.tapes

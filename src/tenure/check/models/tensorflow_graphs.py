@@ -62,6 +62,8 @@ def place(m: Interpreter, made: Tensor, inputs: list[Tensor], node: ast.AST) -> 
     if m.traces:
         return
     graph = current_graph(m)
+    if m.world.thread is not None and not m.world.graphs:  # an operation goes where its inputs are
+        graph = next((one.place for one in inputs if one.fw == "tf" and one.place is not None), graph)
     made.place = graph
     for one in inputs:
         eager = one.fw == "tf" and one.place is None and one.trace is None and not one.flags
@@ -77,7 +79,12 @@ def place(m: Interpreter, made: Tensor, inputs: list[Tensor], node: ast.AST) -> 
         if graph is not None and one.place is not graph:
             cause = m.world.reset if one.place in m.world.dead_graphs else None
             m.add_fact(facts.OtherGraph(use=m.spot(node), birth=one.born, end=cause, reset=cause is not None))
-    if graph is not None:
+    added(m, graph, node)
+
+
+def added(m: Interpreter, graph: Any, node: ast.AST) -> None:
+    """Note that an operation is added to a graph, in the loops that run."""
+    if graph is not None and not m.traces:
         once = any("once" in marks for marks in m.world.guards)
         for loop in m.loops if not once else ():
             if loop.turn and loop.uid not in getattr(graph, "loops", ()):  # not only the first time

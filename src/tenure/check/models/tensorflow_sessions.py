@@ -165,9 +165,10 @@ def evaluated(m: Interpreter, owner: Tensor, args: list[Value], kwargs: dict[str
     elif owner.place is None and owner.trace is None and not m.traces and not owner.flags and _is_eager(m):
         m.add_fact(facts.EagerInSession(use=m.spot(node), birth=owner.born))
     elif owner.place is not None and not m.world.sessions and given is None and not m.traces:
-        # A decorator that is not known may open a session around the function.
+        # A decorator or a block that is not known may open a session.
         decorated = any(getattr(body, "decorator_list", None) for body in m.calls)
-        sure = m.world.script and not m.conditions_on_tracing() and not decorated
+        unknown = decorated or m.world.unknown_sessions  # `with session.as_default():` of a session that is not known
+        sure = m.world.script and not m.conditions_on_tracing() and not unknown
         if sure:
             names = [name for name, value in m.frame.names.items() if _is_open(value)]
             m.add_fact(
@@ -242,8 +243,13 @@ def _fetch(m: Interpreter, session: Obj, one: Tensor, node: ast.AST) -> None:
         m.add_fact(facts.OtherGraph(use=m.spot(node), birth=one.born, end=m.world.reset if dead else None, reset=dead))
 
 
-def _feed(m: Interpreter, session: Obj, feeds: Value, node: ast.AST) -> None:
+def _feed(m: Interpreter, session: Obj, feeds: Value, node: ast.Call) -> None:
     """What is fed must be plain: an array, a number."""
+    given = node.args[1:2] + [word.value for word in node.keywords if word.arg == "feed_dict"]
+    for key in (one for arg in given if isinstance(arg, ast.Dict) for one in arg.keys):
+        fed = best(m.evaluate(key)) if isinstance(key, (ast.Name, ast.Attribute)) else NONE
+        if isinstance(fed, Tensor) and fed.place is not None and not m.traces:
+            _fetch(m, session, fed, node)
     if not isinstance(feeds, Map) or m.traces or m.world.graph_mode:
         return
     for one in feeds.attrs.values():
@@ -321,10 +327,16 @@ def object_method(
     saves = owner.kind.endswith("Saver") and name in ("save", "restore") and bool(args)
     if saves and isinstance(session := best(args[0]), Obj) and isinstance(session.state.closed, Spot):
         m.add_fact(facts.ClosedSession(use=m.spot(node), end=session.state.closed, birth=session.born))
-    if owner.kind.endswith("Saver") and name == "restore" and args and isinstance(best(args[0]), Obj):
-        best(args[0]).state.restored = True  # type: ignore[attr-defined]
+    if owner.kind.endswith("Saver") and name == "restore" and args and isinstance(session := best(args[0]), Obj):
+        _restored(m, owner, session)
         return NONE
     return None
+
+
+def _restored(m: Interpreter, saver: Obj, session: Obj) -> None:
+    """A checkpoint gives values to the variables that there were when its saver was made; those made later get none."""
+    session.state.ready = [*session.state.ready, *saver.state.ready]
+    session.state.restored = session.state.restored or not saver.state.ready
 
 
 def _next(m: Interpreter, owner: Obj, node: ast.AST) -> Value:

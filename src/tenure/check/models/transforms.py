@@ -23,7 +23,7 @@ from tenure.check.abstract_values import (
 )
 from tenure.check.lifetimes import retention, retracing, uses
 from tenure.check.lifetimes.traces import tracing
-from tenure.check.models import jax_modules
+from tenure.check.models import jax_functions, jax_modules
 from tenure.check.models.symbols import array_symbol, assumed, concrete, symbol
 from tenure.check.value_queries import best, options, tensors
 
@@ -43,6 +43,7 @@ def traced(
     aux = kwargs.get("has_aux")
     options_ = Options(
         name=name,
+        args=args[1:],
         kwargs=kwargs,
         framework=framework,
         kind=words[1],
@@ -101,6 +102,10 @@ def call_wrapped(m: Interpreter, wrapped: Wrapped, args: list[Value], kwargs: di
         return jax_modules.call_dropped(m, wrapped, args, kwargs, node)
     if kind == "lru_cache":
         return _cached(m, wrapped, args, kwargs, node)
+    if kind == "own rules":
+        return jax_functions.call_with_rules(m, wrapped, args, kwargs, node)
+    if kind == "pullback":
+        return jax_functions.call_pullback(m, wrapped, args, node)
     if kind == "compile":
         made = m.call(wrapped.inner, args, kwargs, node)
         for one in tensors(made):
@@ -146,16 +151,21 @@ def call_traced(m: Interpreter, wrapped: Wrapped, args: list[Value], kwargs: dic
     names = _parameters(inner)
     if not o.ahead:  # a trace ahead of time looks only at shapes
         _arguments_used(m, wrapped, args, kwargs, shift, names, node)
+    taken = _taken(o, len(args))
     trace = Trace(o.kind, _short(o.name), framework, m.spot(node), concrete=o.concrete, code=_code(inner))
+    trace.sure = taken is not None
+    if o.concrete and taken and _last(o.name) in _DIFFERENTIATES:
+        trace.concrete = not all(uses.all_symbolic(m, args[index]) for index in taken)
     static = set(o.static) | {names.index(n) for n in o.static_names if n in names}
     result: Value
     with tracing(m, trace):
         made = array_symbol if o.arrays else symbol
         given = [arg if index + shift in static else made(m, arg, trace, node) for index, arg in enumerate(args)]
         named = {k: v if k in o.static_names else made(m, v, trace, node) for k, v in kwargs.items()}
-        if o.name.endswith("grad") and framework == "jax":
-            # Only the arguments that are differentiated are symbols; the others stay what they are.
-            given = [given[0], *args[1:]] if given else given
+        if taken is not None and framework == "jax":
+            given = [one if index in taken else args[index] for index, one in enumerate(given)]
+        if _last(o.name) in _DIFFERENTIATES:  # only the arguments that are differentiated are symbols
+            given = [one if taken is not None or index == 0 else args[index] for index, one in enumerate(given)]
             named = dict(kwargs)
         if isinstance(inner, Func) and not args and not kwargs and o.entry:
             given = [
@@ -165,6 +175,34 @@ def call_traced(m: Interpreter, wrapped: Wrapped, args: list[Value], kwargs: dic
             ]
         result = m.call(inner, given, named, node)
     return _outcome(m, wrapped, result, args, node)
+
+
+_DIFFERENTIATES = frozenset(
+    ["grad", "value_and_grad", "jacfwd", "jacrev", "jacobian", "hessian", "filter_grad", "filter_value_and_grad"]
+)
+
+
+def _taken(o: Options, count: int) -> frozenset[int] | None:
+    """The arguments that become symbols: those that are differentiated or mapped over; None if they are not known."""
+    last, everything = _last(o.name), frozenset(range(count))
+    if o.framework != "jax" or last not in _DIFFERENTIATES | {"vmap", "filter_vmap"}:
+        return None if o.concrete else everything
+    word = "in_axes" if "vmap" in last else "argnums"
+    given = best(o.kwargs.get(word, o.args[0] if o.args else Const(0)))
+    if not o.name.startswith("jax."):
+        return None  # the libraries' own leave parts of an argument as they are
+    parts = given.items if isinstance(given, Seq) and given.rest is None else [given]
+    known = [one.value for one in parts if isinstance(one, Const)]
+    if len(known) < len(parts):
+        return None
+    if word == "argnums":
+        return frozenset(one for one in known if isinstance(one, int)) & everything
+    mapped = [value is not None for value in known] if isinstance(given, Seq) else [known[0] is not None] * count
+    return frozenset(index for index, one in enumerate(mapped) if one) & everything
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def _arguments_used(
@@ -209,21 +247,58 @@ def _outcome(m: Interpreter, wrapped: Wrapped, result: Value, args: list[Value],
             one.trace = around if one.fw == "jax" else one.trace
     if not o.gradient:
         return value
-    gradients = concrete(m, args[0], o.framework, node) if args else m.unknown(node)
+    gradients = _gradients(m, o, args, node)
+    loss = best(value)
+    if isinstance(loss, Seq) and o.aux and loss.items:
+        loss = best(loss.items[0])
+    if o.pair and isinstance(loss, Tensor):
+        loss.flags |= {"scalar"}  # nothing else can be differentiated
     if o.pair:
         return m.seq("tuple", [value, gradients], node)
     if o.aux:
-        loss = best(value)
-        aux = loss.items[1] if isinstance(loss, Seq) and len(loss.items) > 1 else m.unknown(node)
+        both = best(value)
+        aux = both.items[1] if isinstance(both, Seq) and len(both.items) > 1 else m.unknown(node)
         return m.seq("tuple", [gradients, aux], node)
     return gradients
 
 
-def of_temporary(m: Interpreter, owner: Obj, function: Wrapped, node: ast.Call) -> None:
-    """`Trainer().step(x)`: a tf.function refers to its object weakly, and nothing else holds this one."""
-    temporary = isinstance(node.func, ast.Attribute) and owner.born.node is node.func.value
-    if temporary and function.kind == "trace" and function.options.framework == "tf" and not owner.state.stored:
+def _gradients(m: Interpreter, o: Options, args: list[Value], node: ast.AST) -> Value:
+    """Arrays like the arguments that are differentiated: a tuple, where several are asked for."""
+    given = best(o.kwargs.get("argnums", o.args[0] if o.args else Const(0)))
+    several = isinstance(given, Seq)
+    wanted = [best(one) for one in given.items] if isinstance(given, Seq) else [given]
+    indices = [one.value for one in wanted if isinstance(one, Const) and isinstance(one.value, int)]
+    if len(indices) < len(wanted) or any(index >= len(args) for index in indices):
+        return m.unknown_of(args, node)
+    made = [concrete(m, args[index], o.framework, node) for index in indices]
+    return m.seq("tuple", list(made), node) if several or not made else made[0]
+
+
+def of_temporary(m: Interpreter, owner: Obj, function: Wrapped, node: ast.Call | ast.Attribute) -> None:
+    """`Trainer().step(x)`: a tf.function refers to its object weakly, and nothing else holds this one.
+
+    Without a call, as in `keep(Trainer().step)`, the call may come later.
+    """
+    read = node.func if isinstance(node, ast.Call) else node
+    temporary = isinstance(read, ast.Attribute) and _only_here(m, owner, read.value)
+    if not (temporary and function.kind == "trace" and function.options.framework == "tf"):
+        return
+    if isinstance(node, ast.Call):
         m.world.temporary_functions.append((owner.born, m.spot(node), m.spot(node)))
+    else:
+        function.state.orphan = (owner.born, m.spot(node))
+
+
+def _only_here(m: Interpreter, owner: Obj, made_by: ast.expr) -> bool:
+    """Whether only this expression holds an object: it constructs it, or calls a function that does and keeps nothing."""
+    if not isinstance(made_by, ast.Call) or owner.state.stored or owner.state.escaped:
+        return False
+    if owner.born.node is made_by:
+        return True
+    maker = best(m.lookup(made_by.func.id)) if isinstance(made_by.func, ast.Name) else None
+    plain = isinstance(maker, Func) and not getattr(maker.node, "decorator_list", True)
+    shared = any(value is owner for value in owner.born.module.names.values())
+    return plain and maker.name == owner.born.function and not shared  # type: ignore[union-attr]
 
 
 def _use_argument(m: Interpreter, arg: Value, node: ast.AST) -> None:
@@ -270,7 +345,13 @@ def run_branches(
         )
         if value is not None:
             functions.extend(best(value).items if isinstance(best(value), Seq) else options(value))  # type: ignore[attr-defined]
-    operands = args[max(at) + 1 :] if name.endswith((".cond", ".switch", "vjp", "jvp")) and framework != "tf" else None
+    operands = (
+        args[max(at) + 1 :]
+        if name.endswith((".cond", ".switch", "vjp", "jvp", "linearize")) and framework != "tf"
+        else None
+    )
+    if operands and name.endswith("jvp") and isinstance(primals := best(operands[0]), Seq) and primals.rest is None:
+        operands = list(primals.items)
     results: list[Value] = []
     for function in functions:
         trace = Trace(kind or "eager", _short(name), framework, m.spot(node))
@@ -292,7 +373,10 @@ def run_branches(
     if not results:
         return m.tensor(framework, node)
     # The result belongs to whoever called.
-    return concrete(m, results[0], framework, node)
+    result = concrete(m, results[0], framework, node)
+    if name.endswith(("vjp", "jvp", "linearize")):
+        return jax_functions.differentiated(m, name, result, args, kwargs, node)
+    return result
 
 
 def _required(function: Value) -> int:
@@ -313,6 +397,8 @@ def function_method(
             ahead = replace(owner.options, donate=(), donate_names=(), ahead=True)
             call_traced(m, Wrapped("trace", owner.inner, owner.born, ahead), args, kwargs, node)
         return m.unknown(node)
+    if isinstance(owner, Wrapped) and (given := jax_functions.rules_given(m, owner, name, args, node)) is not None:
+        return given
     if name == "cache_clear" and isinstance(owner, Wrapped):
         owner.state.cleared = True
     return m.unknown(node)
