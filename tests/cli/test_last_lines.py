@@ -64,7 +64,7 @@ SITUATIONS = {
     "without native extensions": (
         TRAINING.replace("LAST", ""),
         0,
-        "no leak found, but not everything was checked: torch was recorded without native extensions, so tenure",
+        "no leak found, but not everything was checked: torch was recorded without native extensions (see `tenure doctor`), so tenure",
         ("peak memory", "trace:", "next:"),
     ),
     "two ranks": (RANKS + TRAINING.replace("LAST", ""), 0, "no leak found", ("peak memory", "trace:", "next:")),

@@ -143,5 +143,5 @@ def _of_mark(name: str, frameworks: Collection[str]) -> Iterator[NotJudged]:
     elif recording is not None and not recording[1] and recording[0] in _IN_PYTHON and recording[0] in frameworks:
         results, why = _IN_PYTHON[recording[0]]
         for what in results:
-            told = f"{recording[0]} was recorded without native extensions, so {why}"
+            told = f"{recording[0]} was recorded without native extensions (see `tenure doctor`), so {why}"
             yield NotJudged(what, told, partly=recording[0] != "jax" or what != "last uses")

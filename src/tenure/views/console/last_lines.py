@@ -121,9 +121,10 @@ def _next(run: Ended) -> str:
 
 
 def _broken(style: str, head: str, rest: str, width: int, *, colour: bool) -> str:
-    """Return a line, broken where it is too wide."""
-    text = _WHOLE.sub(lambda quoted: quoted[0].replace(" ", "\0"), clean(head + rest))
+    """Return a line, broken where it is too wide: after a semicolon, if the clause then fits a line."""
     room = width - len(_PREFIX)
+    clauses = _WHOLE.sub(lambda whole: whole[0].replace(" ", "\0"), clean(head + rest)).split("; ")
+    text = "; ".join(clause.replace(" ", "\0") if len(clause) < room - 2 else clause for clause in clauses)
     lines = textwrap.wrap(text, room, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
     lines = [line.replace("\0", " ") for line in lines]
     if colour and head and lines:
