@@ -119,7 +119,10 @@ def test_one_of_three_processes_that_was_killed_is_named(tmp_path):
     ("mark", "told"),
     [
         (marks.trouble("the hook broke"), "leaks and peak only partly checked: while recording: the hook broke"),
-        (marks.trouble("looking for leaks: KeyError(3)"), "leaks only partly checked: while recording: looking for leaks"),
+        (
+            marks.trouble("looking for leaks: KeyError(3)"),
+            "leaks only partly checked: while recording: looking for leaks",
+        ),
         (marks.partly(("peak",), "it is half of it"), "peak only partly checked: it is half of it"),
         (
             marks.recording("torch", "2.13", native=False),

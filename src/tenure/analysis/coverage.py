@@ -18,7 +18,10 @@ _NAMED = 4  # processes in a line
 _CHECKING = "looking for leaks:"  # what a recorder's problems begin with that leave its events whole
 _OTHER_TOOL = "the file is from another tool, which does not record them"
 _IN_PYTHON: dict[str, tuple[tuple[str, ...], str]] = {
-    "torch": (("leaks", "peak"), "tenure did not see memory inside operations, or tensors of threads that started earlier"),
+    "torch": (
+        ("leaks", "peak"),
+        "tenure did not see memory inside operations, or tensors of threads that started earlier",
+    ),
     "jax": (("leaks", "peak", "last uses"), "tenure sampled arrays ten times per second, and did not see their uses"),
     "tensorflow": (("last uses",), "tenure did not see operations that read a variable"),
 }
@@ -127,7 +130,9 @@ def _unchecked(trace: Recorded, process: Process, seen: Checks | None, steps: in
         checks = "leak check" if seen.count == 1 else "leak checks"
         return f"the run was too short ({seen.count} {checks}; about {CHECKS} are needed)"
     if seen.unstepped:
-        return "the program has an optimizer, but tenure saw no step of it, and looks for growth only after the third step"
+        return (
+            "the program has an optimizer, but tenure saw no step of it, and looks for growth only after the third step"
+        )
     return ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -57,16 +57,21 @@ def _merged(finding: Finding) -> tuple[Place, ...]:
 
 
 def _in_reading_order(places: Sequence[Place]) -> list[Place]:
-    """Return the places from top to bottom, unless they begin with the creation: those are in the order of time."""
-    if len({place.file for place in places}) > 1 or any(place.role == "birth" for place in places[:1]):
+    """Return the places in the order in which they are read.
+
+    Places that begin with a use or a holder are reported there; what leads to it comes before: the creation, then the
+    other lines from top to bottom. All others are in the order of time already.
+    """
+    if len({place.file for place in places}) > 1 or not places or places[0].role not in ("use", "holder"):
         return list(places)
-    return sorted(places, key=lambda place: (place.line, place.role != "birth"))
+    born = {place.line for place in places if place.role == "birth"}
+    return sorted(places, key=lambda place: (place.line not in born, place.line, place.role != "birth"))
 
 
 def _excerpt(place: Place, finding: Finding, wide: int, blue: str, off: str) -> Iterator[str]:
     """Yield a source line, with marks and a label below it."""
     here = [p for p in finding.places if (p.file, p.line) == (place.file, place.line)]
-    labels = [p.shown for p in _in_reading_order(here)]
+    labels = [p.shown for p in sorted(here, key=lambda p: p.role != "birth")]
     label = clean(" and ".join(dict.fromkeys(labels)) or "here")
     source = _source(place)
     if not source:
@@ -102,7 +107,7 @@ def _changes(edits: Sequence[Edit]) -> Iterator[str]:
         if not old or not old[0]:
             continue
         new = (old[0][: edit.start[1] - 1] + edit.text + old[-1][edit.end[1] - 1 :]).splitlines()
-        kept = len(os.path.commonprefix([old, new]))
+        kept = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
         for sign, lines in ((" ", old[:kept]), ("-", old[kept:]), ("+", new[kept:])):
             yield from (f"{sign} {clean(line.strip())}" for line in lines)
 
