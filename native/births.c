@@ -49,7 +49,7 @@ static int find_slots(PyObject *kind) {
         if (is_slot) offsets[which] = ((PyMemberDescrObject *)found)->d_member->offset;
         Py_DECREF(found); /* the class keeps it */
         if (!is_slot) {
-            PyErr_Format(PyExc_TypeError, "%s is no slot of %R", SLOTS[which], kind);
+            PyErr_Format(PyExc_TypeError, "%s is not a slot of %R", SLOTS[which], kind);
             return -1;
         }
     }

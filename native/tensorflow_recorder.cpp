@@ -276,7 +276,7 @@ PyObject *py_stand_in(PyObject *, PyObject *args) {
         replace(originals[i], original);
         return PyCFunction_New(&stand_ins[i], nullptr);
     }
-    return PyErr_Format(PyExc_ValueError, "nothing stands in for %s", name);
+    return PyErr_Format(PyExc_ValueError, "%s has no replacement", name);
 }
 
 PyObject *py_flag(PyObject *, PyObject *args) {

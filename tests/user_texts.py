@@ -36,8 +36,8 @@ AVOID = [
     ("native part", r"native parts?", "native extension"),
     ("crowd", r"crowds?", "group"),
     ("look (a noun)", r"(?:a|an|the|each|every|one|last|next|first|this|two|at|between|which) looks?", "check, sample, scan"),
-    ("suspect, verdict, judge", r"suspects?|verdicts?|judged?|judges|judging|judgements?", "leak candidate, summary, classify"),
-    ("grave, bury, epitaph", r"graves?|bury|buried|burial|epitaphs?|tombstones?", "deletion record, release record"),
+    ("suspect, verdict, judge", r"suspect(?:s|ed)?|verdicts?|judged?|judges|judging|judge?ments?", "leak candidate, summary, classify"),
+    ("grave, bury, epitaph", r"graves?|bur(?:y|ies|ied|ial)|epitaphs?|tombstones?", "deletion record, release record"),
     ("autopsy, could not be had", r"autops(?:y|ies)|want of memory|could not be had|cannot be had", "out-of-memory report, allocation failed"),
     ("divorce, seal", r"divorced?|seal(?:ed|s)?", "swap out the TensorImpl, mark as released"),
     ("refuse, refusal", r"refuse[sd]?|refusals?", "reject, unsupported, not reused"),
@@ -64,6 +64,14 @@ _CODE = re.compile(
 )
 
 
+# The errors of the native extensions, and the texts of files that are neither Python nor Markdown.
+_RAISED = re.compile(r"PyErr_(?:Format|SetString)\([^\"]*\"([^\"\n]*)\"")
+_SETTINGS = {
+    "Makefile": re.compile(r"(?m)(?:##|@echo;? ?)([^\n]*)$"),
+    "mkdocs.yml": re.compile(r"(?m)^(?:site_description:| +- )([^\n:]*)"),
+    "pyproject.toml": re.compile(r"(?m)^description = \"([^\"\n]*)\""),
+    ".pre-commit-hooks.yaml": re.compile(r"(?m)^  description: ([^\n]*)$"),
+}
 _RETURNED = re.compile(r'"([a-z_]+(?:\.[a-z_]+)*)\.([A-Z]\w+)"')
 _INTEGRATED = [
     ("integrations.ipython", "Extension"),
@@ -94,6 +102,10 @@ def all_texts(root=ROOT):
         found += source(path, root, public.get(path, set()))
     for path in sorted((root / "src/tenure/views/html/page").glob("*.*")):
         found += page(path, root)
+    for path in sorted((root / "native").glob("*.*")):
+        found += quoted(path, root, _RAISED)
+    for name, pattern in _SETTINGS.items():
+        found += quoted(root / name, root, pattern)
     return found
 
 
@@ -117,6 +129,13 @@ def document(path, root):
         line = re.sub(r"\]\([^()\s]*\)", "]", line)
         found.append(Text(name, number, re.sub(r"[\"'][^\"'\n ]*[\"']", "…", line) if fenced else plain(line)))
     return found
+
+
+def quoted(path, root, pattern):
+    """Return the first group of each match of a pattern in a file."""
+    text = path.read_text()
+    name = path.relative_to(root).as_posix()
+    return [Text(name, text.count("\n", 0, one.start()) + 1, plain(one[1])) for one in pattern.finditer(text)]
 
 
 def plain(text):

@@ -68,7 +68,7 @@ def _made(place: Path) -> str:
     while not os.path.lexists(there):
         missing.append(there)
         if there == there.parent:  # what cannot be looked at is taken for missing, up to the root
-            return f"no folder on the way to {place} can be read"
+            return f"no folder on the path to {place} can be read"
         there = there.parent
     for own in (place.parent, place):  # an open umask may have made it; what others put there is not loaded
         if own not in missing and not _objection(own.parent):
@@ -125,7 +125,7 @@ def _steps(place: Path) -> Iterator[Path]:
             continue
         hops += 1
         if hops > 40:
-            raise OSError(f"too many links on the way to {place}")
+            raise OSError(f"too many links on the path to {place}")
         target = step.readlink()
         if target.is_absolute():
             at = Path("/")

@@ -162,7 +162,7 @@ class Remnant:
         fate: "freed"; "held" if `holders` still keep the bytes; "already" if the handle was released before; "cannot"
             if the handle cannot be released, for `reason`.
         nbytes: The size of the buffer in bytes. If the handle was released before: what is still allocated of it, or 0.
-        tensors: The `TensorInfo` of each handle of this buffer that was to be released, as it was before the release.
+        tensors: The `TensorInfo` of each handle of this buffer that the call was given, as it was before the release.
         reason: Why the bytes were not freed, or "".
         find: The function that searches for the holders; `holders` calls it once. Not part of the comparison.
     """

@@ -75,7 +75,7 @@ def test_no_leak_is_said_where_leaks_were_looked_for(tmp_path):
         ("", "the trace contains no leak checks of this process"),
         (checked(count=3), "the run was too short (3 leak checks; about 8 are needed)"),
         (checked(missed=900), "the main thread was busy in one call during 90% of the events"),
-        (checked(unstepped=True), "there is an optimizer, but no step was seen"),
+        (checked(unstepped=True), "the program has an optimizer, but tenure saw no step of it"),
         (
             f"recorder.advance(900); recorder.advance()\n{checked()}",
             "the run was too short (2 steps; about 16 are needed)",
@@ -94,7 +94,7 @@ def test_a_process_that_was_killed(tmp_path):
     assert record(tmp_path / "t", "time.sleep(0.6); os.kill(os.getpid(), 9)") == -signal.SIGKILL
     verdict, lines = seen(tmp_path / "t")
     assert verdict == "Summary: leaks not checked. Peak memory is 1.0 KiB on cpu."
-    assert lines == ["leaks not checked, peak checked in part: the process was killed, or still runs"]
+    assert lines == ["leaks not checked, peak only partly checked: the process was killed, or still runs"]
     trace = tenure.load(tmp_path / "t")
     found = summary(trace, trace.scanned)
     assert "did not close its stream" in found.notes[0]
@@ -118,12 +118,15 @@ def test_one_of_three_processes_that_was_killed_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("mark", "told"),
     [
-        (marks.trouble("the hook broke"), "leaks and peak checked in part: while recording: the hook broke"),
-        (marks.trouble("looking for leaks: KeyError(3)"), "leaks checked in part: while recording: looking for leaks"),
-        (marks.partly(("peak",), "it is half of it"), "peak checked in part: it is half of it"),
+        (marks.trouble("the hook broke"), "leaks and peak only partly checked: while recording: the hook broke"),
+        (
+            marks.trouble("looking for leaks: KeyError(3)"),
+            "leaks only partly checked: while recording: looking for leaks",
+        ),
+        (marks.partly(("peak",), "it is half of it"), "peak only partly checked: it is half of it"),
         (
             marks.recording("torch", "2.13", native=False),
-            "leaks and peak checked in part: torch was recorded without native extensions",
+            "leaks and peak only partly checked: torch was recorded without native extensions",
         ),
     ],
 )
@@ -226,12 +229,12 @@ def test_a_framework_that_could_not_be_recorded_is_named(tmp_path):
     """A module of the user's may have a framework's name."""
     (tmp_path / "jax.py").write_text("x = 1\n")
     (tmp_path / "s.py").write_text("import jax\nprint(jax.x)\n")
-    assert "leaks checked in part: while recording: jax is not recorded: No module named 'jax._src'" in run(
+    assert "leaks only partly checked: while recording: jax is not recorded: No module named 'jax._src'" in run(
         tmp_path, "s.py"
     )
     trace = tenure.load(tmp_path / "t")
     text = " ".join(report.render(summary(trace, trace.scanned, trace.peak())).split())
-    assert "leaks and peak checked in part: while recording: jax is not recorded" in text
+    assert "leaks and peak only partly checked: while recording: jax is not recorded" in text
 
 
 @pytest.mark.parametrize("how", ["missing", "garbage", "cut", "pipe"])

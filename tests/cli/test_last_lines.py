@@ -64,7 +64,7 @@ SITUATIONS = {
     "without native extensions": (
         TRAINING.replace("LAST", ""),
         0,
-        "no leak found, but not everything was checked: torch was recorded without native extensions, so memory",
+        "no leak found, but not everything was checked: torch was recorded without native extensions (see `tenure doctor`), so tenure",
         ("peak memory", "trace:", "next:"),
     ),
     "two ranks": (RANKS + TRAINING.replace("LAST", ""), 0, "no leak found", ("peak memory", "trace:", "next:")),
@@ -149,7 +149,7 @@ def test_the_advice_is_the_one_that_saves_the_most():
         (Ended("t", judged="all", peak=peak()), "no leak found"),
         (Ended("t", judged="none", limits=["leaks not checked: a; b"], peak=peak()), "leaks not checked: a; b"),
         (
-            Ended("t", judged="part", limits=["leaks checked in part: a"], peak=peak()),
+            Ended("t", judged="part", limits=["leaks only partly checked: a"], peak=peak()),
             "no leak found, but not everything was checked: a",
         ),
         (

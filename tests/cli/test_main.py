@@ -84,7 +84,7 @@ def test_exit_codes_are_the_same_where_streams_are_closed(closed, words, code):
     ("words", "usage", "said"),
     [
         (["rprot"], "usage: tenure [-h]", "there is no command rprot; did you mean report?"),
-        (["dance"], "usage: tenure [-h]", "there is no command dance\n"),
+        (["dance"], "usage: tenure [-h]", "there is no command dance; `tenure --help` lists the commands\n"),
         (["--verson"], "usage: tenure [-h]", "there is no option --verson; did you mean --version?"),
         (["report", "--fromat", "json"], "usage: tenure report", "no option --fromat; did you mean --format?"),
         (["report", "--fromat=json", "t"], "usage: tenure report", "no option --fromat; did you mean --format?"),

@@ -178,6 +178,15 @@ def test_a_module_runs_as_by_python_m(tmp_path):
     assert b"ZeroDivisionError" in err
 
 
+@pytest.mark.parametrize("module", [("-m", "pack.part"), ("-mpack.part",)])
+def test_a_module_is_named_even_if_its_package_imports_the_framework(module, tmp_path, needs_torch):
+    script(tmp_path, "import torch", "pack/__init__.py")  # before Python has found the module
+    script(tmp_path, "import torch\nx = torch.ones(3)", "pack/part.py")
+    both(tmp_path, *module, "--size", "3")
+    done = outcome([sys.executable, "-m", "tenure", "report", "trace"], tmp_path)
+    assert done[1].startswith(b"trace: pack.part --size 3\n")
+
+
 def test_a_module_that_is_not_there(tmp_path):
     assert both(tmp_path, "-m", "no_such_module")[0] == 1
 

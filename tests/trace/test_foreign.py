@@ -119,7 +119,7 @@ def test_the_verbs_work_on_it(capsys, tmp_path):
     assert cli.main(["report", one]) == 0
     report = capsys.readouterr().out
     assert "86.8 MiB on cuda:0" in report
-    assert "made of a CUDA snapshot of PyTorch" in report
+    assert "made from a CUDA snapshot of PyTorch" in report
     assert "not used again" not in report
     assert "Summary: leaks not checked. Peak memory is 86.8 MiB on cuda:0." in report
     assert "leaks and last uses not checked: the file is from another tool, which does not record them" in report

@@ -43,10 +43,10 @@ def test_the_peak_is_of_arrays_alone(native, tmp_path):
     assert found.peak.bytes < temporaries
     if native == "0":  # no uses are seen: nothing is said to be past its last
         assert (found.peak.past, trace.drag()) == (0, None)
-    (line,) = [line for line in found.limits if "arrays alone" in line]
+    (line,) = [line for line in found.limits if "only arrays" in line]
     assert line == (
-        "peak checked in part: it counts arrays alone, not the temporary memory of compiled programs: "
-        f"by XLA's figures up to {size(temporaries)} more, in jit_widest"
+        "peak only partly checked: it counts only arrays, not the temporary memory of compiled programs, "
+        f"which by XLA's figures is up to {size(temporaries)}, in jit_widest"
     )
     assert line in " ".join(report.render(found).split())
     assert '"what": "peak"' in report.as_json(found)

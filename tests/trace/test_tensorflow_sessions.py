@@ -93,5 +93,5 @@ def test_what_a_session_takes_and_gives(native, plain, tmp_path):
     assert [one.code for one in trace.findings() if one.code != "TN502"] == []
     text = " ".join(report.render(found, trace.findings()).split())
     assert "Summary: no leak found, but not everything was checked." in text
-    assert "leaks checked in part: arrays that Session.run takes and returns are not checked for leaks" in text
-    assert "peak checked in part: memory inside Session.run, of variables and intermediate values, is not" in text
+    assert "leaks only partly checked: arrays that Session.run takes and returns are not checked for leaks" in text
+    assert "peak only partly checked: memory inside Session.run, of variables and intermediate values, is not" in text

@@ -18,9 +18,12 @@ _NAMED = 4  # processes in a line
 _CHECKING = "looking for leaks:"  # what a recorder's problems begin with that leave its events whole
 _OTHER_TOOL = "the file is from another tool, which does not record them"
 _IN_PYTHON: dict[str, tuple[tuple[str, ...], str]] = {
-    "torch": (("leaks", "peak"), "memory inside operations and tensors of older threads are not seen"),
-    "jax": (("leaks", "peak", "last uses"), "arrays are sampled ten times a second, and their uses are not seen"),
-    "tensorflow": (("last uses",), "operations that read a variable are not seen"),
+    "torch": (
+        ("leaks", "peak"),
+        "tenure did not see memory inside operations, or tensors of threads that started earlier",
+    ),
+    "jax": (("leaks", "peak", "last uses"), "tenure sampled arrays ten times per second, and did not see their uses"),
+    "tensorflow": (("last uses",), "tenure did not see operations that read a variable"),
 }
 
 
@@ -73,9 +76,9 @@ def of_leaks(trace: Recorded, scan: Scan) -> list[str]:
 
 
 def _results(about: Sequence[NotJudged]) -> str:
-    """Such as "leaks not judged, peak judged in part"."""
+    """Such as "leaks not checked, peak only partly checked"."""
     parts = [[one.what for one in about if one.partly == partly] for partly in (False, True)]
-    said = zip(parts, ("not checked", "checked in part"), strict=True)
+    said = zip(parts, ("not checked", "only partly checked"), strict=True)
     return ", ".join(f"{' and '.join(results)} {how}" for results, how in said if results)
 
 
@@ -127,7 +130,9 @@ def _unchecked(trace: Recorded, process: Process, seen: Checks | None, steps: in
         checks = "leak check" if seen.count == 1 else "leak checks"
         return f"the run was too short ({seen.count} {checks}; about {CHECKS} are needed)"
     if seen.unstepped:
-        return "there is an optimizer, but no step was seen, and growth is searched from the third step on"
+        return (
+            "the program has an optimizer, but tenure saw no step of it, and looks for growth only after the third step"
+        )
     return ""
 
 
@@ -143,5 +148,5 @@ def _of_mark(name: str, frameworks: Collection[str]) -> Iterator[NotJudged]:
     elif recording is not None and not recording[1] and recording[0] in _IN_PYTHON and recording[0] in frameworks:
         results, why = _IN_PYTHON[recording[0]]
         for what in results:
-            told = f"{recording[0]} was recorded without native extensions, so {why}"
+            told = f"{recording[0]} was recorded without native extensions (see `tenure doctor`), so {why}"
             yield NotJudged(what, told, partly=recording[0] != "jax" or what != "last uses")

@@ -129,7 +129,9 @@ def _parsed(words: Sequence[str], verbs: dict[str, Verb]) -> argparse.Namespace:
     first = next(iter(words), "")
     if first and not first.startswith("-") and first not in commands:
         script = f"; did you mean `tenure run {first}`?" if Path(first).is_file() else ""
-        parser.error(f"there is no command {first}{script or _meant(first, commands)}")
+        parser.error(
+            f"there is no command {first}{script or _meant(first, commands) or '; `tenure --help` lists the commands'}"
+        )
     left: list[str]
     options: argparse.Namespace
     options, left = parser.parse_known_args(words)

@@ -32,7 +32,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=FORMATS,
         default="full",
-        help="print it as a page of text (default), one line per finding, JSON, SARIF, or GitHub annotations",
+        help="print in this format (default: full); concise is one line per finding",
     )
 
 

@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     """Print the list."""
     from tenure.faults import MODULES
 
-    ways = {"in_source": "check", "in_run": "run", "in_exception": "explain"}
+    ways = {"in_source": "check", "in_run": "run", "in_exception": "explain", "in_trace": "report"}
     told = [
         {
             "code": module.FAULT.code,

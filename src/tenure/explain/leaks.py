@@ -101,7 +101,7 @@ class Leak:
             return f"in {self.construct} (`{self.function}`)" if named else f"in {self.construct}"
         if named:
             return f"in the trace of `{self.function}`"
-        return "in a JAX transformation" if self.framework == "jax" else "in the trace of a tf.function"
+        return "inside a JAX transformation" if self.framework == "jax" else "in the trace of a tf.function"
 
     def _places(self) -> list[Place]:
         found = self.raised.places("birth", self.raised.born)

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
-FAULT = Fault("TN201", "closed-session", __doc__, labels={"end": "closed here"})
+FAULT = Fault("TN201", "closed-session", __doc__, labels={"birth": "opened here", "end": "closed here"})
 
 
 def in_exception(raised: Raised) -> Finding | None:

@@ -97,7 +97,7 @@ def in_source(found: Found) -> Iterator[Finding]:
             fix=Fix(
                 "write `import tensorflow.compat.v1 as tf` and call `tf.disable_v2_behavior()` right after it"
                 if kept
-                else "port it to TensorFlow 2: this part has no counterpart there, in `tensorflow.compat.v1` neither"
+                else "port it to TensorFlow 2: this part has no counterpart there, not even in `tensorflow.compat.v1`"
             ),
         )
     for eager_in_session in found.of(facts.EagerInSession):

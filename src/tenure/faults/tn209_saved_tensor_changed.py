@@ -122,7 +122,7 @@ def in_source(found: Found) -> Iterator[Finding]:
             if isinstance(node.value, (ast.Name, ast.Attribute, ast.Call, ast.Constant, ast.Subscript)):
                 fix = Fix(f"write it out of place: `{text}`", edits=saved_changed.replace("use", node, text))
         yield FAULT.finding(
-            f"this changes in place a tensor that {saved_changed.op} saved for backward()",
+            f"a tensor that {saved_changed.op} saved for backward() is changed in place",
             saved_changed.places(),
             reason=f"backward() in line {saved_changed.line('end')} needs the unchanged value.",
             fix=fix,

@@ -88,7 +88,7 @@ def _twice(raised: Raised) -> Finding:
             "compute all gradients in one call, `tape.gradient(loss, [a, b])`, or use `tf.GradientTape(persistent=True)`",
             edits=raised.added("persistent=True", "GradientTape"),
         ),
-        labels={"end": "used up here"},
+        labels={"end": "record freed here"},
     )
 
 
@@ -128,7 +128,7 @@ def in_source(found: Found) -> Iterator[Finding]:
             f"gradient() in line {tape_used_again.line('end')} already freed the record of this tape",
             tape_used_again.places(),
             fix=Fix("compute all gradients in one call, or use `persistent=True` and delete the tape after use"),
-            labels={"end": "used up here"},
+            labels={"end": "record freed here"},
         )
     for tape_kept in found.of(facts.TapeKept):
         yield FAULT.finding(

@@ -81,7 +81,7 @@ def _entry(raised: Raised) -> Finding | None:
     if not made or (in_map and not put):
         return None
     return FAULT.finding(
-        "this weak map has no such entry any more: what it was kept for was already freed",
+        "this weak map no longer has this entry: its key or value was already freed",
         [*made[:1], *put[:1], *raised.use],
         reason="A weak map does not keep its weak keys or values alive. An entry is removed when the last normal reference "
         "to its key or value is gone.",

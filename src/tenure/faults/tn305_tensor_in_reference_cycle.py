@@ -1,4 +1,4 @@
-"""A reference cycle keeps tensors allocated until the garbage collector runs, or for ever.
+"""A reference cycle keeps tensors allocated until the garbage collector runs, or forever.
 
 ## What it means
 

@@ -16,10 +16,19 @@ Memory grows with each call. A cache on a method keeps every model that was ever
     def adapters(model):                   # keeps each model that was ever passed
         return {n: p for n, p in model.named_parameters() if "lora" in n}
 
+    @functools.cache
+    def causal_mask(n):                    # keeps one mask per length
+        return torch.full((n, n), -torch.inf).triu(1)
+
 ## Use instead
 
-    mask = torch.full((longest, longest), -torch.inf).triu(1)
-    return mask[:n, :n]                    # one table for all lengths
+    def adapters(model):                   # without a cache: this is cheap to compute
+        return {n: p for n, p in model.named_parameters() if "lora" in n}
+
+    MASK = torch.full((LONGEST, LONGEST), -torch.inf).triu(1)
+
+    def causal_mask(n):                    # one mask for all lengths
+        return MASK[:n, :n]
 
 ## How to be sure
 

@@ -13,7 +13,7 @@ tensors until the process exits.
 ## Example
 
     callbacks.append(lambda: plot(image))          # each keeps its image, and its graph
-    for i, batch in enumerate(Prefetch(loader)):   # afterwards the thread waits for ever in put()
+    for i, batch in enumerate(Prefetch(loader)):   # afterwards the thread waits forever in put()
         if i == 2:
             break
 

@@ -109,4 +109,5 @@ def in_source(found: Found) -> Iterator[Finding]:
             f"the variable {fact.name!r} already exists in this graph",
             fact.places(),
             fix=Fix("share it: `variable_scope(..., reuse=tf.compat.v1.AUTO_REUSE)`; or use another name"),
+            labels={"use": "created again here"},
         )

@@ -40,6 +40,15 @@ if TYPE_CHECKING:
     from tenure.analysis.peak import Peak
 
 FAULT = Fault("TN502", "makes-the-peak", __doc__, severity="advice", labels={"birth": "allocated here"})
+_KINDS = {
+    "parameter": "parameters",
+    "gradient": "gradients",
+    "optimizer state": "optimizer state",
+    "activation": "activations",
+    "input": "inputs",
+    "constant": "constants",
+    "temporary": "temporaries",
+}
 _LEAST = 1 << 20
 _SHARE = 0.25
 
@@ -50,7 +59,7 @@ def in_trace(peak: Peak) -> Finding | None:
     if top is None or top.file is None or top.line is None or peak.bytes < _LEAST or top.bytes < peak.bytes * _SHARE:
         return None
     step = "" if peak.step is None else f", in step {peak.step}"
-    kind = f", mostly of kind {top.kind}" if top.kind else ""
+    kind = f", mostly {_KINDS[top.kind]}" if top.kind in _KINDS else ""
     return FAULT.finding(
         f"this line allocated {size(top.bytes)} of the {size(peak.bytes)} peak on {peak.device}{kind}",
         [Place.at("birth", Site(top.file, top.line, top.function or ""))],

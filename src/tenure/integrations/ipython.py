@@ -1,4 +1,4 @@
-"""IPython and Jupyter: `%load_ext tenure` brings `%tenure`, `%%tenure`, and pages for tenure's values.
+"""IPython and Jupyter: `%load_ext tenure` brings `%tenure`, `%%tenure`, and HTML views of tenure's values.
 
 `%%tenure` records what the cell does to tensors, and shows the report; `-o FOLDER` keeps the trace there, a NAME gives
 it that name, as a `tenure.Trace`. `%tenure STATEMENT` does the same for one line; alone it shows what is alive now.
@@ -26,7 +26,7 @@ _extensions: dict[int, Extension] = {}
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Add the magics `%tenure` and `%%tenure`, and pages for tenure's values. `%load_ext tenure` calls this.
+    """Add the magics `%tenure` and `%%tenure`, and HTML views of tenure's values. `%load_ext tenure` calls this.
 
     Example:
         %load_ext tenure

@@ -128,7 +128,7 @@ class Owned:
 
 
 def own(x: Any) -> Owned:
-    """Return an owning handle for one tensor, so that `dispose` can free tensors that have no release of their own.
+    """Return an owning handle for one tensor, so that `dispose` can free a tensor that its framework cannot release.
 
     Example:
         x = tenure.own(tf.constant([1.0, 2.0]))

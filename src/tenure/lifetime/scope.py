@@ -234,7 +234,7 @@ def scope(name: F, /) -> F: ...
 @overload
 def scope(name: str | None = None, *, cap: int | str | None = None) -> Scope: ...
 def scope(name: Any = None, *, cap: int | str | None = None) -> Any:
-    """Release the tensors that a block or a function creates when it is left, also by an exception.
+    """Release the tensors created in a block or a function when it exits, also by an exception.
 
     What a decorated function returns, or a decorated generator yields, is not released. In a `with` block, pass what you
     need later to `tenure.keep(x)`. A scope never releases parameters, variables, optimizer state, buffers of modules, or
@@ -325,7 +325,7 @@ def register(handle: Any, *, instead_of: Any) -> None:
 
 
 def carry(function: F) -> F:
-    """Wrap `function` so that it runs in the current scope, in another thread or executor too.
+    """Wrap `function` so that it runs in the current scope, also in another thread or executor.
 
     Example:
         with tenure.scope():

@@ -355,6 +355,13 @@ def _held() -> Recorder | None:
     return found.pop() if found else None
 
 
+def _command() -> list[str]:
+    """Return the program and its arguments. While Python searches for a module (-m), `sys.argv` lacks its name."""
+    if sys.argv[:1] != ["-m"] or len(sys.orig_argv) < len(sys.argv):
+        return sys.argv
+    return [sys.orig_argv[-len(sys.argv)].removeprefix("-m"), *sys.argv[1:]]
+
+
 def _about(offset: int) -> dict[str, str]:
     names = {"RANK": "rank", "LOCAL_RANK": "local_rank", "WORLD_SIZE": "world_size"}
     ranks = {word: os.environ[name] for name, word in names.items() if name in os.environ}
@@ -362,7 +369,7 @@ def _about(offset: int) -> dict[str, str]:
         "version": str(VERSION),
         "pid": str(os.getpid()),
         "parent": str(os.getppid()),
-        "command": json.dumps(sys.argv),
+        "command": json.dumps(_command()),
         "clock_offset_ns": str(offset),
         **ranks,
     }

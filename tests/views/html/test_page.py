@@ -291,7 +291,7 @@ def test_a_run_without_buffers_says_so(opened, tmp_path):
     page = opened(tmp_path / "empty.html")
     assert "Nothing was alive" in page.locator("#picture-title").inner_text()
     assert "No problem was found in the part of this run that was checked" in page.locator("#findings").inner_text()
-    assert "checked in part: while recording: nothing" in page.locator("#notes").inner_text()
+    assert "only partly checked: while recording: nothing" in page.locator("#notes").inner_text()
 
 
 def test_the_page_needs_nothing_but_itself(html):

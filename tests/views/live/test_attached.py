@@ -225,7 +225,7 @@ def test_a_trace_that_a_full_disk_ended_is_not_called_killed(tmp_path, monkeypat
         status = session.picture(Wish()).status
         session.close()
     assert re.fullmatch(
-        r"not running here any more: 1 of 2 processes killed, or on another machine; "
+        r"no longer running here: 1 of 2 processes killed, or on another machine; "
         r"1 of 2 processes: the trace could not be written any further \(File too large\)(, after [\d:]+)?",
         status,
     )
@@ -245,5 +245,5 @@ def test_what_grew_in_a_process_that_was_killed_stays(training, tmp_path):
     until(lambda: session.turn() or session.over)
     picture = session.picture(Wish())
     session.close()
-    assert picture.status.startswith("not running here any more: killed")
+    assert picture.status.startswith("no longer running here: killed")
     assert any(note.title.startswith("likely TN302") for note in picture.notes)

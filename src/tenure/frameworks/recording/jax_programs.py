@@ -15,7 +15,7 @@ from tenure.frameworks.base import Sink
 from tenure.model import size
 
 _SECONDS = 0.2  # to ask programs, each of which takes about 0.2 ms
-_ALONE = "it counts arrays alone, not the temporary memory of compiled programs"
+_ALONE = "it counts only arrays, not the temporary memory of compiled programs"
 
 
 def note_temporaries(sink: Sink | None) -> None:
@@ -44,5 +44,5 @@ def _most(clients: list[Any]) -> str:
             break
     some = f", of {asked:,} of {len(programs):,} programs" if asked < len(programs) else ""
     if largest is None:
-        return f": XLA reports none{some}" if programs else ""
-    return f": by XLA's figures up to {size(most)} more, in {largest.hlo_modules()[0].name}{some}"
+        return f", of which XLA reports none{some}" if programs else ""
+    return f", which by XLA's figures is up to {size(most)}, in {largest.hlo_modules()[0].name}{some}"

@@ -166,7 +166,7 @@ class _Snapshot:
         blocks = [block for device in self._devices for block in device.active.values()]
         asked, taken = sum(map(_asked, blocks)), sum(block["size"] for block in blocks)
         reserved = sum(segment["total_size"] for segment in self._told["segments"])
-        notes = [f"made of {NAME}: it contains no last uses and kinds, so drag and leaks are unknown"]
+        notes = [f"made from {NAME}: it contains neither last uses nor kinds, so drag and leaks are unknown"]
         notes.append(
             f"sizes are as requested: {asked:,} bytes at the end. torch's blocks take {taken:,} (memory_allocated), its "
             f"segments {reserved:,} (memory_reserved)"

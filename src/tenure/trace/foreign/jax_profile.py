@@ -101,7 +101,7 @@ class _Profile:
                     made.birth(self._moment, sample.labels.get("device", "unknown"), size, stack=stack, kind="unknown")
             made.mark(self._moment, "device memory profile")
         notes = [
-            f"made of {NAME}: one point in time, all allocations are at it; uses, releases, drag and leaks are unknown"
+            f"made from {NAME}: it shows one point in time, at which all allocations appear; uses, releases, drag and leaks are unknown"
         ]
         if not each:
             notes.append("buffers of the same stack and size are shown as one: there are too many to show each")

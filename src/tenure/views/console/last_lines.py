@@ -21,7 +21,10 @@ from tenure.views.formats.text import clean, short
 _PREFIX = "tenure: "
 _CAUSES = 2  # why leaks were not judged: the report lists them all
 _GREEN, _YELLOW, _RED, _BOLD, _OFF = "\x1b[32m", "\x1b[33m", "\x1b[1;31m", "\x1b[1m", "\x1b[0m"
-_WHOLE = re.compile(r"`[^`]*`|\d (?:bytes|[KMGTP]iB)")  # what is not broken: code that can be copied, and amounts
+# What is not broken: code that can be copied, amounts, steps, and a function after its line.
+_WHOLE = re.compile(
+    r"(?:or )?`[^`]*`(?: \(page\))?|[\d.,]+ (?:bytes|[KMGTP]iB)(?: of it)?|in step \d+|\(sum of \d+ \w+\)|:\d+ in \w+$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def _lines(run: Ended) -> Iterator[tuple[str, str, str]]:
     """Yield the lines: a style, the styled beginning, and the rest."""
     yield _result(run)
     if run.peak is not None:
-        yield _BOLD, f"peak memory {size(run.peak.bytes)}", _peak(run.peak, run.processes)
+        yield _BOLD, f"peak memory {size(run.peak.bytes)}", _peak(run.peak)
     best = outcome.best_advice(run.findings)
     if best is not None and best.fix is not None:
         place = f"{short(best.main.file)}: " if best.main else ""
@@ -96,9 +99,9 @@ def _result(run: Ended) -> tuple[str, str, str]:
     return style, "; ".join(results), why
 
 
-def _peak(peak: Peak, processes: int) -> str:
+def _peak(peak: Peak) -> str:
     step = "" if peak.step is None else f" in step {peak.step}"
-    several = f" (sum of {processes} processes)" if processes > 1 else ""
+    several = f" (sum of {len(peak.ranks)} processes)" if len(peak.ranks) > 1 else ""
     site = next((site for site in peak.sites if site.file is not None), None)
     if site is None:
         return f" on {peak.device}{step}{several}"
@@ -118,9 +121,10 @@ def _next(run: Ended) -> str:
 
 
 def _broken(style: str, head: str, rest: str, width: int, *, colour: bool) -> str:
-    """Return a line, broken where it is too wide."""
-    text = _WHOLE.sub(lambda quoted: quoted[0].replace(" ", "\0"), clean(head + rest))
+    """Return a line, broken where it is too wide: after a semicolon, if the clause then fits a line."""
     room = width - len(_PREFIX)
+    clauses = _WHOLE.sub(lambda whole: whole[0].replace(" ", "\0"), clean(head + rest)).split("; ")
+    text = "; ".join(clause.replace(" ", "\0") if len(clause) < room - 2 else clause for clause in clauses)
     lines = textwrap.wrap(text, room, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
     lines = [line.replace("\0", " ") for line in lines]
     if colour and head and lines:

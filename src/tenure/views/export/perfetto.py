@@ -1,6 +1,6 @@
 """A trace for https://ui.perfetto.dev: bytes alive as counters, steps and the lives of large buffers as slices.
 
-Each process has its counters by device and kind, its steps, its marks, and below `lives` a track for each line of
+Each process has its counters by device and kind, its steps, its marks, and below `lifetimes` a track for each line of
 source whose buffers are large or live long. A slice goes from birth to end; inside it, what comes after the last use
 is a slice of its own. What was found stands at the peak (advice) or at the end (faults).
 """
@@ -139,7 +139,7 @@ class _Picture:
     def _lives(self) -> None:
         uses = self._job.trace.scanned.tells_uses
         for row in self._job.rows(_LARGEST.format(self._last, self._last)):
-            group = self._out.group("lives", self._processes[row["process"]], rank=0)
+            group = self._out.group("lifetimes", self._processes[row["process"]], rank=0)
             # Tracks of one name are shown as one: lives that overlap lie below each other.
             track = self._out.track(row["site"] or "place unknown", group)
             shape = f" {row['dtype'] or ''}{row['shape'] or ''}".rstrip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
 
@@ -26,13 +27,15 @@ def _lines(finding: Finding, width: int, *, colour: bool) -> Iterator[str]:
     wide = max((len(str(place.line)) for place in finding.places), default=1)
     shown: set[tuple[str, int]] = set()
     file = None
-    for place in _merged(finding):
+    places = _merged(finding)
+    for place in _in_reading_order(places):
         if (place.file, place.line) in shown:
             continue
         shown.add((place.file, place.line))
         arrow = "-->" if file is None else ":::"
         if place.file != file:
-            yield f"{' ' * wide}{blue}{arrow}{off} {clean(short(place.file))}:{place.line}"
+            line = places[0].line if file is None else place.line
+            yield f"{' ' * wide}{blue}{arrow}{off} {clean(short(place.file))}:{line}"
             file = place.file
         yield from _excerpt(place, finding, wide, blue, off)
     for label, text in (("why", finding.reason), ("fix", finding.fix.message if finding.fix else "")):
@@ -53,9 +56,22 @@ def _merged(finding: Finding) -> tuple[Place, ...]:
     return (main, *finding.places)
 
 
+def _in_reading_order(places: Sequence[Place]) -> list[Place]:
+    """Return the places in the order in which they are read.
+
+    Places that begin with a use or a holder are reported there; what leads to it comes before: the creation, then the
+    other lines from top to bottom. All others are in the order of time already.
+    """
+    if len({place.file for place in places}) > 1 or not places or places[0].role not in ("use", "holder"):
+        return list(places)
+    born = {place.line for place in places if place.role == "birth"}
+    return sorted(places, key=lambda place: (place.line not in born, place.line, place.role != "birth"))
+
+
 def _excerpt(place: Place, finding: Finding, wide: int, blue: str, off: str) -> Iterator[str]:
     """Yield a source line, with marks and a label below it."""
-    labels = [p.shown for p in finding.places if (p.file, p.line) == (place.file, place.line)]
+    here = [p for p in finding.places if (p.file, p.line) == (place.file, place.line)]
+    labels = [p.shown for p in sorted(here, key=lambda p: p.role != "birth")]
     label = clean(" and ".join(dict.fromkeys(labels)) or "here")
     source = _source(place)
     if not source:
@@ -85,16 +101,15 @@ def _paragraph(label: str, text: str, wide: int, width: int, bold: str, off: str
 
 
 def _changes(edits: Sequence[Edit]) -> Iterator[str]:
-    """Yield the lines before and after the fix."""
+    """Yield the lines before and after the fix; those that it keeps are shown once, without a sign."""
     for edit in edits:
         old = [untrusted.line(edit.file, at).rstrip("\n") for at in range(edit.start[0], edit.end[0] + 1)]
         if not old or not old[0]:
             continue
-        new = old[0][: edit.start[1] - 1] + edit.text + old[-1][edit.end[1] - 1 :]
-        for line in old:
-            yield f"- {clean(line.strip())}"
-        for line in new.splitlines():
-            yield f"+ {clean(line.strip())}"
+        new = (old[0][: edit.start[1] - 1] + edit.text + old[-1][edit.end[1] - 1 :]).splitlines()
+        kept = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+        for sign, lines in ((" ", old[:kept]), ("-", old[kept:]), ("+", new[kept:])):
+            yield from (f"{sign} {clean(line.strip())}" for line in lines)
 
 
 def _path(path: Sequence[str], suspect: object, wide: int, bold: str, off: str) -> Iterator[str]:

@@ -79,7 +79,7 @@ def _over(following: Following, elapsed: str) -> str:
     of_all = f" of {len(states)} processes" if len(states) > 1 else ""
     why = []
     if killed or not failures:
-        why.append(f"not running here any more:{of_all and f' {killed}{of_all}'} killed, or on another machine")
+        why.append(f"no longer running here:{of_all and f' {killed}{of_all}'} killed, or on another machine")
     if failures:
         why.append(f"{of_all and f'{len(failures)}{of_all}: '}{stopped(failures[0])}")
     return "; ".join(why) + (f", after {elapsed}" if elapsed else "")

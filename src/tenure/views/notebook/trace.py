@@ -41,8 +41,8 @@ def _facts(one: Summary) -> str:
         names,
         f"{one.seconds:.2f} s",
         f"{one.steps:,} {'step' if one.steps == 1 else 'steps'}",
-        f"{one.buffers:,} buffers of {size(one.bytes)} in all",
-        f"{size(one.left.bytes)} alive at the end",
+        f"{one.buffers:,} {'buffer' if one.buffers == 1 else 'buffers'} allocated ({size(one.bytes)} in total)",
+        f"{size(one.left.bytes)} alive at exit",
     )
     return f'<div class="dim">{told(" · ".join(parts))}</div>'
 

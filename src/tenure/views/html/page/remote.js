@@ -46,6 +46,6 @@ const remote = {
     const where = get("lives");
     if (!found || !where || state.shown !== at) return;
     lives.draw(where, found.lives);
-    get("lives-count").textContent = `${found.lives.length} of ${plural(found.count, "life", "lives")} ${chart.range ? "in the time that is seen" : "in all"}`;
+    get("lives-count").textContent = `${found.lives.length} of ${plural(found.count, "lifetime")} ${chart.range ? "in the visible interval" : "in total"}`;
   },
 };
