@@ -60,7 +60,16 @@ def guards(test: ast.expr) -> set[str]:
             found.add("tracing")
         if name == "hasattr" or _asks_whether_made(one):
             found.add("once")
+        asked = one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else name
+        if asked:
+            found.add(f"={asked}")
     return found
+
+
+def asked_first(test: ast.expr) -> set[str]:
+    """The same of a condition that is known to hold: only whether what follows happens the first time, and the names."""
+    found = guards(test)
+    return {"first", *(one for one in found if one[0] == "=")} if "once" in found else set()
 
 
 def _asks_whether_made(test: ast.AST) -> bool:

@@ -89,7 +89,7 @@ def _dict(m: Interpreter, node: ast.Dict) -> Value:
         if hashed is not None:
             made.attrs[hashed] = value
         else:
-            made.rest = value if made.rest is None else join(made.rest, value)
+            made.rest, made.state.key = value if made.rest is None else join(made.rest, value), name
     return made
 
 

@@ -9,11 +9,11 @@ from tenure.check import facts
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Const, Func, Map, Obj, Seq, Tensor, Value, Wrapped, WrappedState
 from tenure.check.language.classes import fields, is_tuple
-from tenure.check.language.iteration import parameter
+from tenure.check.language.iteration import element, parameter
 from tenure.check.lifetimes import cycles, escapes, graphs, retention, storages
 from tenure.check.lifetimes.graphs import thawed
 from tenure.check.lifetimes.retention import drained
-from tenure.check.value_queries import best, join, tensors
+from tenure.check.value_queries import best, join, options, tensors
 
 
 def tensor_attribute_set(m: Interpreter, owner: Tensor, name: str, value: Value, node: ast.AST) -> None:
@@ -41,8 +41,11 @@ def attribute_set(m: Interpreter, owner: Obj, name: str, value: Value, node: ast
     if owner.family == "torch.Module" and isinstance(best(value), (Obj, Tensor)) and name in owner.attrs:
         _replaced(m, owner, name, value, node)
     old = best(owner.attrs.get(name, NONE))
-    if isinstance(old, (Seq, Map)) and m.calls:
+    if isinstance(old, (Seq, Map)) and m.calls and not any(one is old for one in options(value)):
         drained(m, old)
+    for one in options(value):
+        if isinstance(one, (Seq, Map)):
+            one.state.attributes |= {name}
 
 
 def _replaced(m: Interpreter, owner: Obj, name: str, value: Value, node: ast.AST) -> None:
@@ -109,6 +112,9 @@ def merge_map(m: Interpreter, made: Map, value: Value) -> None:
     if isinstance(one, Map):
         made.attrs.update(one.attrs)
         made.rest = one.rest if made.rest is None else made.rest
+        made.state.key = one.state.key
+    elif isinstance(one, Seq) and one.kind == "zip" and len(one.items) == 2 and one.state.zip != "enumerate":
+        made.rest = element(m, one.items[1], made.born.node)
     else:
         made.rest = m.unknown(made.born.node)
 

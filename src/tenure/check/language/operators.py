@@ -15,6 +15,7 @@ from tenure.check.abstract_values import (
     Either,
     Framework,
     Func,
+    Map,
     Maybe,
     Node,
     Num,
@@ -24,6 +25,7 @@ from tenure.check.abstract_values import (
     Tensor,
     Value,
 )
+from tenure.check.language.items import update
 from tenure.check.lifetimes import graphs, retention, retracing
 from tenure.check.lifetimes.retention import stored
 from tenure.check.lifetimes.uses import chosen, use
@@ -103,6 +105,9 @@ def augmented(m: Interpreter, left: Value, right: Value, node: ast.AugAssign) ->
             stored(m, one, NONE, value, node)
             if len(one.items) < 12:
                 one.items.append(value)
+        return one
+    if isinstance(one, Map) and isinstance(added := best(right), Map):
+        update(m, one, added, node)
         return one
     if isinstance(one, Obj) and one.cls is not None:
         own = one.cls.find(f"__i{_DUNDER.get(type(node.op), '')}__")

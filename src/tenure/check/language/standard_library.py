@@ -186,17 +186,20 @@ def _queue(m: Interpreter, args: list[Value], kwargs: dict[str, Value], node: as
 
 def _defaultdict(m: Interpreter, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     made: Map = m.own(Map(m.spot(node)))
-    factory = getattr(best(args[0]), "name", "") if args else ""
-    if factory in ("builtins.list", "builtins.set", "builtins.dict", "collections.deque"):
-        inner: Any = (
-            m.own(Map(m.spot(node))) if factory == "builtins.dict" else m.seq(factory.rpartition(".")[2], [], node)
-        )
-        made.rest = inner
-    elif factory in ("builtins.int", "builtins.float"):
-        made.rest = Const(0)
-    elif args and isinstance(best(args[0]), Func):
-        made.rest = m.call(args[0], [], {}, node)
+    made.rest = made_by(m, args[0], node) if args else None
     return made
+
+
+def made_by(m: Interpreter, factory: Value, node: ast.AST) -> Value | None:
+    """What the factory of a defaultdict gives."""
+    name = getattr(best(factory), "name", "")
+    if name == "builtins.dict":
+        return m.own(Map(m.spot(node)))  # type: ignore[no-any-return]
+    if name in ("builtins.list", "builtins.set", "collections.deque"):
+        return m.seq(name.rpartition(".")[2], [], node)
+    if name in ("builtins.int", "builtins.float"):
+        return Const(0)
+    return m.call(factory, [], {}, node) if isinstance(best(factory), (Func, Wrapped)) else None
 
 
 def _deepcopy(m: Interpreter, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
@@ -376,6 +379,9 @@ _CALLS: dict[str, Any] = {
     "contextlib.suppress": lambda m, args, kwargs, node: m.obj("context", node),
     "contextlib.contextmanager": lambda m, args, kwargs, node: _manager(m, args, node),
     "contextlib.asynccontextmanager": lambda m, args, kwargs, node: _manager(m, args, node),
+    "bisect.insort": lambda m, args, kwargs, node: _pushed(m, args, node),
+    "bisect.insort_left": lambda m, args, kwargs, node: _pushed(m, args, node),
+    "bisect.insort_right": lambda m, args, kwargs, node: _pushed(m, args, node),
     "heapq.heappush": lambda m, args, kwargs, node: _pushed(m, args, node),
     "heapq.heappop": lambda m, args, kwargs, node: _popped(m, args, node),
     "heapq.heappushpop": lambda m, args, kwargs, node: _popped(m, args, node),

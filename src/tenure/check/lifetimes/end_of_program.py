@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from tenure.check import facts, kept, syntax
 from tenure.check.abstract_interpreter import Interpreter
-from tenure.check.abstract_values import NONE, Class, Func, Map, Maybe, Obj, Ref, Seq, Spot, Tensor, Value
+from tenure.check.abstract_values import NONE, Map, Maybe, Obj, Seq, Spot, Tensor, Value
 from tenure.check.kept import InContainer, Kept
-from tenure.check.lifetimes import container_reads, cycles, emptied_containers, graphs, unused_graphs
+from tenure.check.lifetimes import container_reads, cycles, emptied_containers, function_caches, graphs, unused_graphs
 from tenure.check.syntax import Loop
 from tenure.check.value_queries import inside
 
@@ -33,7 +33,7 @@ def add_facts(m: Interpreter, roots: list[Value]) -> None:
     _created_graphs(m)
     _graph_growth(m)
     _variables_in_traces(m)
-    _caches(m)
+    function_caches.add_facts(m)
     _threads(m)
     _never_reset(m)
     _still_held(m, roots)
@@ -60,7 +60,7 @@ def _scratch(m: Interpreter) -> None:
 def _drained(m: Interpreter, held: InContainer | kept.Optimizer) -> bool:
     """Whether something is taken out of the container, or could be by a function that was not followed."""
     handed_over = isinstance(held.holder, Seq) and held.holder.kind == "queue" and held.holder.state.escaped
-    return bool(held.holder.state.drained) or handed_over or emptied_containers.elsewhere(m, held.spot)
+    return bool(held.holder.state.drained) or handed_over or emptied_containers.elsewhere(m, held)
 
 
 def _graph_state(tensor: Tensor) -> Literal["freed", "kept", "unknown", "used"]:
@@ -415,37 +415,6 @@ def _variables_in_traces(m: Interpreter) -> None:
         if (spot.module.file, spot.function) not in functions:
             functions.add((spot.module.file, spot.function))
             m.add_fact(facts.VariableInTrace(birth=spot))
-
-
-def _caches(m: Interpreter) -> None:
-    """A cache on a method of a module keeps the module; one on a function of tensors keeps the tensors."""
-    for wrapped in m.world.caches:
-        limit, function = wrapped.options.maxsize, wrapped.inner
-        if not isinstance(function, Func) or (isinstance(limit, int) and limit < 64):
-            continue
-        arguments = [*function.node.args.posonlyargs, *function.node.args.args]
-        method = (
-            function.cls is not None
-            and function.cls.family == "torch.Module"
-            and arguments
-            and arguments[0].arg == "self"
-        )
-        if method or any(_heavy(m, a.annotation) for a in arguments):
-            m.add_fact(facts.CacheKeeps(holder=wrapped.born, birth=function.born, how="lru_cache"))
-
-
-def _heavy(m: Interpreter, annotation: Any) -> bool:
-    """Whether an argument is said to be a tensor or a module."""
-    names: list[str] = []
-    while isinstance(annotation, ast.Attribute):
-        names.insert(0, annotation.attr)
-        annotation = annotation.value
-    if not isinstance(annotation, ast.Name):
-        return False
-    base = m.lookup(annotation.id)
-    if isinstance(base, Class) and not names:
-        return base.family == "torch.Module"
-    return isinstance(base, Ref) and ".".join([base.name, *names]) in ("torch.Tensor", "torch.nn.Module")
 
 
 def _threads(m: Interpreter) -> None:
