@@ -58,6 +58,8 @@ def guards(test: ast.expr) -> set[str]:
         elif name in ("is_compiling", "Tracer", "is_tracing", "executing_eagerly", "is_exporting", "inside_function", "is_fx_tracing",
                       "is_keras_tensor", "is_symbolic_tensor", "is_concrete", "trace_state_clean", "is_dynamo_compiling"):  # fmt: skip
             found.add("tracing")
+        if isinstance(one, ast.Compare) and isinstance(one.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+            found.add("compared")
         if name == "hasattr" or _asks_whether_made(one):
             found.add("once")
         asked = one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else name

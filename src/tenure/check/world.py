@@ -78,6 +78,7 @@ class World:
     locks: int = 0
     hook: str | None = None  # the kind of the hook that runs
     thread: Thread | None = None
+    process: Obj | None = None
     threads: dict[int, list[tuple[list[tuple[Storage, Spot]], Spot, bool]]] = field(default_factory=dict)
     scopes: list[tuple[Obj, list[Tensor]]] = field(default_factory=list)  # tenure.scope
 

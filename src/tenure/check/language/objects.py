@@ -144,6 +144,9 @@ def object_item_set(m: Interpreter, owner: Obj, key: Value, value: Value, node: 
         m.note_write(inner, "rest", value, m.spot(node), inner)
         inner.rest = value if inner.rest is None else join(value, inner.rest)
         return
+    if owner.kind == "weak map":
+        held_weakly(m, value, node)
+        return
     own = owner.cls.find("__setitem__") if owner.cls is not None else None
     if isinstance(own, Func):
         m.call_function(own.bind(owner), [key, value], {}, node)
@@ -158,6 +161,17 @@ def object_item_set(m: Interpreter, owner: Obj, key: Value, value: Value, node: 
         m.put(owner.attrs, name, m.unknown(node))  # any of them was replaced
     m.note_write(owner.attrs, "?", value, m.spot(node), owner)
     escapes.escape(m, [value])
+
+
+def held_weakly(m: Interpreter, value: Value, node: ast.AST) -> None:
+    """A tensor that the same statement computes is put where only a weak reference keeps it."""
+    one = best(value)
+    if not (isinstance(one, Tensor) and one.fw is not None and one.born.module is m.frame.module):
+        return
+    made, written = one.born.node, (node.lineno, node.end_col_offset)  # type: ignore[attr-defined]
+    here = (getattr(made, "lineno", 0), getattr(made, "col_offset", 0)) > written and made.lineno <= written[0] + 1  # type: ignore[attr-defined]
+    if here and one.born.function == m.frame.function and not {"param", "element"} & one.flags:
+        m.add_fact(facts.WeaklyHeld(holder=m.spot(node), birth=one.born))
 
 
 def framework_made(m: Interpreter, made: Obj, args: list[Value], kwargs: dict[str, Value]) -> None:

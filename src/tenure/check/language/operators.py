@@ -26,7 +26,7 @@ from tenure.check.abstract_values import (
     Value,
 )
 from tenure.check.language.items import update
-from tenure.check.lifetimes import graphs, retention, retracing
+from tenure.check.lifetimes import graphs, retention, retracing, uses
 from tenure.check.lifetimes.retention import stored
 from tenure.check.lifetimes.uses import chosen, use
 from tenure.check.lifetimes.writes import written
@@ -67,6 +67,8 @@ def operate(m: Interpreter, left: Value, right: Value, op: type, node: ast.AST) 
     for v in found:
         if v.fw is not None or not number:  # `epoch + 1`, of an epoch of which nothing is known, may be a number
             use(m, v, node)
+        if v.state.unfilled is not None:
+            uses.unfilled(m, v, node)
     if not found:
         return m.unknown(node)
     known = [v for v in found if v.fw is not None]

@@ -24,9 +24,9 @@ from tenure.check.abstract_values import (
     Value,
     Wrapped,
 )
-from tenure.check.language import iteration
+from tenure.check.language import iteration, processes
 from tenure.check.library_calls import effect
-from tenure.check.lifetimes import escapes, graphs, retention, retracing, storages, uses
+from tenure.check.lifetimes import copies, escapes, graphs, retention, retracing, storages, uses
 from tenure.check.value_queries import best, inside, tensors
 from tenure.check.world import Thread
 
@@ -74,6 +74,8 @@ def call(m: Interpreter, name: str, args: list[Value], kwargs: dict[str, Value],
     if found is not None:
         made: Value = found(m, args, kwargs, node)
         return made
+    if head in ("multiprocessing", "multiprocessing.pool", "concurrent.futures"):
+        return processes.made(m, name.partition("multiprocessing.")[2] or last, kwargs, node)
     if name.startswith("math."):
         for one in args:
             uses.read_as_number(m, one, node, name)
@@ -203,6 +205,8 @@ def made_by(m: Interpreter, factory: Value, node: ast.AST) -> Value | None:
 
 
 def _deepcopy(m: Interpreter, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    for one in args[:1]:
+        copies.deepcopied(m, one, node)
     return _copied(m, args[0], node) if args else m.unknown(node)
 
 
@@ -340,7 +344,7 @@ def _weak(m: Interpreter, args: list[Value], node: ast.AST) -> Value:
     value = best(args[0]) if args else None
     temporary = isinstance(node, ast.Call) and node.args and isinstance(node.args[0], (ast.Call, ast.BinOp))
     if temporary and isinstance(value, Tensor) and value.fw is not None and "param" not in value.flags:
-        m.add_fact(facts.AddressAsKey(holder=m.spot(node), birth=value.born))
+        m.add_fact(facts.WeaklyHeld(holder=m.spot(node), birth=value.born))
     return m.unknown(node)
 
 
@@ -364,7 +368,6 @@ _CALLS: dict[str, Any] = {
     "collections.OrderedDict": lambda m, args, kwargs, node: m.own(Map(m.spot(node))),
     "queue.Queue": _queue,
     "queue.SimpleQueue": _queue,
-    "multiprocessing.Queue": lambda m, args, kwargs, node: _queue(m, [Const(1)], {}, node),  # it copies
     "copy.deepcopy": _deepcopy,
     "copy.copy": _shallow,
     "threading.Thread": _thread,
@@ -374,6 +377,7 @@ _CALLS: dict[str, Any] = {
     "multiprocessing.pool.ThreadPool": lambda m, args, kwargs, node: m.obj("pool", node),
     "gc.collect": lambda m, args, kwargs, node: _collected(m),
     "asyncio.to_thread": lambda m, args, kwargs, node: _in_thread(m, args, node),
+    "weakref.WeakValueDictionary": lambda m, args, kwargs, node: m.obj("weak map", node),
     "weakref.ref": lambda m, args, kwargs, node: _weak(m, args, node),
     "contextlib.nullcontext": lambda m, args, kwargs, node: m.obj("context", node),
     "contextlib.suppress": lambda m, args, kwargs, node: m.obj("context", node),
@@ -418,6 +422,8 @@ def object_method(
                     m, args[0], [iteration.next_element(m, best(a), turn, node, node) for a in args[1:]], node
                 )
         return m.unknown(node)
+    if owner.kind.startswith("process") and (found := processes.method(m, owner, name, args, kwargs, node)) is not None:
+        return found
     if owner.kind == "torch storage":
         tensor = owner.state.tensor
         zero = args and isinstance(args[0], Const) and args[0].value == 0

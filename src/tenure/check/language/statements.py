@@ -68,7 +68,7 @@ def _assign(m: Interpreter, node: ast.Assign) -> int:
         m.loops
         and m.conditions
         and isinstance(node.value, (ast.Name, ast.Attribute))
-        and isinstance(node.targets[0], ast.Name)
+        and (isinstance(node.targets[0], ast.Name) or retention.best_so_far(m, node.targets[0]))
     ):
         retention.model_aliased(m, value, node)
     if m.loops:

@@ -388,8 +388,8 @@ def method(
         and not isinstance(owner.state.reset, abstract_values.Maybe)
     ):
         m.add_fact(facts.GradientReset(use=m.spot(node), end=owner.state.reset))
-    if (source := owner.state.unfilled) is not None:
-        m.add_fact(facts.GradientOfNonLeaf(use=m.spot(node), birth=source.born))
+    if owner.state.unfilled is not None:
+        uses.unfilled(m, owner, node)
     if name in NUMBERS:
         return Num(varies=owner.varies and name in ("size", "__len__"))
     if name == "data_ptr":
