@@ -244,6 +244,10 @@ class GraphUnused(Used):
     """A forward pass builds a graph that no backward pass uses."""
 
 
+class GroupsKept(Retained):
+    """An optimizer gets new parameters, and keeps those that they replace."""
+
+
 class HookEachStep(Retained):
     """Every iteration registers a hook and never removes it."""
 

@@ -105,6 +105,11 @@ class World:
     step_clocks: list[int] = field(default_factory=list)
     backward_in_loop: Spot | None = None
     cleared_modules: list[Any] = field(default_factory=list)  # whose gradients are reset; None for unknown ones
+    leaf_graphs: list[tuple[Spot, Tensor]] = field(default_factory=list)  # leaves with gradients that have a graph
+    groups: dict[int, list[Obj]] = field(default_factory=dict)  # the modules added to an optimizer, by its id
+    group_facts: list[tuple[Obj, Spot, Obj]] = field(default_factory=list)
+    groups_read: set[int] = field(default_factory=set)
+    replaced: set[int] = field(default_factory=set)  # modules that were replaced by others
     created_graphs: list[tuple[Spot, bool, list[Obj]]] = field(default_factory=list)
     users: list[tuple[Node, Obj]] = field(default_factory=list)  # steps that do not keep them
     forward_pre_hooks: bool = False

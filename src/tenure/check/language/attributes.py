@@ -10,7 +10,7 @@ from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import Class, Func, Map, Num, Obj, Options, Ref, Seq, Tensor, Value, Wrapped
 from tenure.check.language import classes, objects
 from tenure.check.language.imports import canonical
-from tenure.check.lifetimes import container_reads, emptied_containers, escapes, retention, tensor_slices, uses
+from tenure.check.lifetimes import container_reads, emptied_containers, escapes, graphs, retention, tensor_slices, uses
 
 VIEWS = frozenset(
     [
@@ -136,6 +136,8 @@ def gradient(m: Interpreter, owner: Tensor, node: ast.AST) -> Value:
         return own
     if owner.fw == "torch" and owner.graph and not owner.leaf and owner.state.asked and not owner.state.retains:
         m.add_fact(facts.GradientOfNonLeaf(use=m.spot(node), birth=owner.born, end=owner.state.asked))
+    if m.world.created_graphs:
+        graphs.gradient_with_graph(m, owner)
     made: Tensor = m.own(Tensor("torch", m.spot(node)))
     made.flags = frozenset({"grad"})
     module: Any = owner.state.owner

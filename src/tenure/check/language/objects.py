@@ -10,7 +10,7 @@ from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Const, Func, Map, Obj, Seq, Tensor, Value, Wrapped, WrappedState
 from tenure.check.language.classes import fields, is_tuple
 from tenure.check.language.iteration import element, parameter
-from tenure.check.lifetimes import cycles, escapes, graphs, retention, storages
+from tenure.check.lifetimes import cycles, escapes, graphs, optimizer_groups, retention, storages
 from tenure.check.lifetimes.graphs import thawed
 from tenure.check.lifetimes.retention import drained
 from tenure.check.value_queries import best, join, options, tensors
@@ -56,6 +56,7 @@ def _replaced(m: Interpreter, owner: Obj, name: str, value: Value, node: ast.AST
         return
     if isinstance(new, Obj) and any(part is old for part in graphs.parts(new)):
         return
+    m.world.replaced.add(id(old))
     for optimizer in m.world.optimizers:
         owned = {id(x) for top in optimizer.state.modules for x in graphs.parts(top)}
         if id(owner) in owned or id(old) in owned:
@@ -144,6 +145,8 @@ def object_item_set(m: Interpreter, owner: Obj, key: Value, value: Value, node: 
         m.note_write(inner, "rest", value, m.spot(node), inner)
         inner.rest = value if inner.rest is None else join(value, inner.rest)
         return
+    if owner.kind == "optimizer state":
+        optimizer_groups.state_set(m, key, node)
     if owner.kind == "weak map":
         held_weakly(m, value, node)
         return

@@ -57,6 +57,8 @@ def operate(m: Interpreter, left: Value, right: Value, op: type, node: ast.AST) 
         made = m.seq(one.kind, list(one.items), node)
         made.rest = one.rest
         made.state.copy_from(one.state)
+        if op is ast.Mult and one.items and not all(isinstance(item, Const) for item in one.items):
+            made.rest = made.rest or one.items[-1]
         if isinstance(other, Seq):
             made.items.extend(other.items[:12])
             made.rest = other.rest if made.rest is None else made.rest

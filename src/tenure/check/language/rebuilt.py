@@ -12,12 +12,13 @@ from tenure.check.language import operators, places
 from tenure.check.language.items import update
 from tenure.check.value_queries import best, inside
 
+_FORMS = frozenset([ast.BoolOp, ast.BinOp, ast.List, ast.Tuple, ast.Set, ast.Dict])
 _COPIES = frozenset(["list", "tuple", "dict", "set"])
 
 
 def assigned(m: Interpreter, node: ast.Assign) -> Value | None:
     """The container that an assignment in a loop makes longer, as `+=` does; None for any other assignment."""
-    if not m.loops or len(node.targets) != 1:
+    if not m.loops or type(node.value) not in _FORMS or len(node.targets) != 1:
         return None
     target, whole = node.targets[0], node.value
     if isinstance(whole, ast.BoolOp) and isinstance(whole.op, ast.Or) and _same(whole.values[0], target):

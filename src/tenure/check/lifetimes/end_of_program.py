@@ -10,7 +10,15 @@ from tenure.check import facts, kept, syntax
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Map, Maybe, Obj, Seq, Spot, Tensor, Value
 from tenure.check.kept import InContainer, Kept
-from tenure.check.lifetimes import container_reads, cycles, emptied_containers, function_caches, graphs, unused_graphs
+from tenure.check.lifetimes import (
+    container_reads,
+    cycles,
+    emptied_containers,
+    function_caches,
+    graphs,
+    optimizer_groups,
+    unused_graphs,
+)
 from tenure.check.syntax import Loop
 from tenure.check.value_queries import inside
 
@@ -31,6 +39,7 @@ def add_facts(m: Interpreter, roots: list[Value]) -> None:
     _scratch(m)
     _same_buffers(m)
     _created_graphs(m)
+    optimizer_groups.add_facts(m)
     _graph_growth(m)
     _variables_in_traces(m)
     function_caches.add_facts(m)
@@ -391,6 +400,10 @@ def _created_graphs(m: Interpreter) -> None:
     if not m.world.script or (m.world.grads_cleared and None in cleared):
         return
     reset = {id(part) for module in cleared for part in graphs.parts(module)}
+    stepped = {id(one) for optimizer in m.world.optimizers for one in optimizer.state.tensors}
+    for spot, leaf in m.world.leaf_graphs:
+        if None not in cleared and id(leaf) not in stepped:
+            m.add_fact(facts.GraphCreated(holder=spot))
     for spot, repeated, owners in m.world.created_graphs:
         if repeated and (owners or not reset) and not any(id(one) in reset for one in owners):
             m.add_fact(facts.GraphCreated(holder=spot))

@@ -10,7 +10,7 @@ from tenure.check import facts
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Const, Func, Map, Num, Obj, Seq, Tensor, Value, Wrapped
 from tenure.check.language.iteration import parameter
-from tenure.check.lifetimes import graphs
+from tenure.check.lifetimes import graphs, optimizer_groups
 from tenure.check.models import torch_calls, torch_hooks
 from tenure.check.value_queries import best, inside, tensors
 
@@ -25,6 +25,10 @@ def object_attribute(m: Interpreter, owner: Obj, name: str, node: ast.AST) -> Va
             made.store.state.ended = owner.state.emptied
         owner.attrs[name] = made
         return made
+    if owner.kind == "optimizer" and name == "param_groups":
+        optimizer_groups.read(m, owner)
+    if owner.kind == "optimizer" and name == "state":
+        return m.obj("optimizer state", node)
     if owner.family == "torch.Module" and name == "training":
         return Num()
     return None
@@ -103,6 +107,7 @@ def _optimizer_method(
         return NONE
     if name == "add_param_group":
         owner.state.stale = None
+        optimizer_groups.added(m, owner, args[0] if args else kwargs.get("param_group", NONE), node)
     return m.unknown(node)
 
 
