@@ -76,6 +76,7 @@ class World:
     blocks: list[tuple[ast.AST | None, Callable[[Value], None]]] = field(default_factory=list)  # of context managers
     function_attributes: dict[ast.AST, dict[str, Value]] = field(default_factory=dict)
     locks: int = 0
+    yielding: set[int] = field(default_factory=set)  # the loops of generators
     hook: str | None = None  # the kind of the hook that runs
     thread: Thread | None = None
     process: Obj | None = None

@@ -103,6 +103,8 @@ def bind_wrapped(m: Interpreter, wrapped: Wrapped, owner: Obj, node: ast.AST) ->
                         facts.CachedTracer(birth=one.born, escape=wrapped.born, use=m.spot(node), how=one.trace.how)
                     )
                     break
+        if not m.traces and isinstance(inner, Func):
+            m.put(owner.attrs, inner.name, value)  # computed once
         return value
     return made
 

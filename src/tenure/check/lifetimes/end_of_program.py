@@ -105,8 +105,9 @@ def _saves_in(tensor: Tensor, loop: Any) -> bool:
 
 def _needed_below(tensor: Tensor, loop: Any) -> bool:
     """Whether a backward pass after the loop goes through the graph that this one extends, so it stays anyway."""
-    below = [node for node in graphs.closure(tensor.node) if node.state.differentiated]
-    return bool(below) and not _freed_in(tensor, loop)
+    found = graphs.closure(tensor.node)
+    below = any(one.state.differentiated for node in found for one in graphs.alike(node))
+    return below and not _freed_in(tensor, loop)
 
 
 def _trained_through(held: Kept) -> bool:

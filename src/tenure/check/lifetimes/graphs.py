@@ -32,6 +32,17 @@ def closure(node: Node | None) -> list[Node]:
     return found
 
 
+def alike(node: Node) -> list[Node]:
+    """A node, and those of which only one is followed in its place."""
+    found, seen = [node], {id(node)}
+    for one in found:
+        for other in one.state.alternatives:
+            if id(other) not in seen and len(found) < LIMIT:
+                seen.add(id(other))
+                found.append(other)
+    return found
+
+
 def turns_of(node: Node | None, loop: int) -> set[int]:
     """In which turns of a loop the nodes behind this one were made."""
     return {turn for one in closure(node) for uid, turn in one.turn if uid == loop}
@@ -197,6 +208,7 @@ def _second_time(m: Interpreter, tensor: Tensor, nodes: list[Node], spot: Spot, 
         if isinstance(freed, Spot) and (one.saves or (one is own and one.state.unknown)):
             carried = _earlier_turn(m, one) and not any(n.state.contained for n in nodes if _earlier_turn(m, n))
             carried = carried and _is_state(m, tensor.node, nodes)
+            carried = carried or any(uid in m.world.yielding for uid, _ in one.turn)
             site = one.state.site if carried else None
             m.add_fact(facts.FreedGraph(use=spot, end=freed, birth=one.born, holder=site, carried=carried))
             return

@@ -14,6 +14,8 @@ from tenure.check.lifetimes import graphs, optimizer_groups
 from tenure.check.models import torch_calls, torch_hooks
 from tenure.check.value_queries import best, inside, tensors
 
+_APPLIED = 6  # modules that `model.apply(f)` is followed for
+
 
 def object_attribute(m: Interpreter, owner: Obj, name: str, node: ast.AST) -> Value | None:
     """Attributes of torch's own objects."""
@@ -160,6 +162,9 @@ def _module_method(
         if name == "requires_grad_":
             wanted = args[0] if args else kwargs.get("requires_grad", Const(value=True))
             graphs.freeze(m, owner, frozen=not (isinstance(wanted, Const) and wanted.value is True))
+        if name == "apply" and args and isinstance(best(args[0]), (Func, Wrapped)):
+            for part in graphs.parts(owner)[:_APPLIED]:
+                m.call(args[0], [part], {}, node)
         if name in ("eval", "train"):
             off = bool(args) and isinstance(args[0], Const) and not args[0].value
             for part in graphs.parts(owner):
