@@ -75,6 +75,8 @@ class ContainerState(State):
     counted: bool = False
     tested: bool = False
     keys: tuple[Any, ...] = ()  # the shapes of keys that were written
+    key: Value | None = None  # of `rest`
+    attributes: frozenset[str] = frozenset()  # the names of those that it is
     drained: bool | str = False  # or the kind of the hook that did it
     drained_in: Trace | None = None
     replaced: bool = False  # its name was bound to something else after the loop

@@ -27,7 +27,7 @@ class Used(Fact):
 
 
 class AddressAsKey(Retained):
-    """An id or a weak reference of a tensor is used after the tensor was freed."""
+    """An id of a tensor is used after the tensor was freed."""
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -209,6 +209,14 @@ class GradientsKept(Retained):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
+class GraphCopied(Used):
+    """A tensor with a graph is copied by `deepcopy`, or sent to another process."""
+
+    escape: Spot | None
+    how: Literal["deepcopy", "process"]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
 class GraphCreated(Fact):
     """backward(create_graph=True) in a loop that never resets gradients."""
 
@@ -234,6 +242,10 @@ class GraphKept(Retained):
 
 class GraphUnused(Used):
     """A forward pass builds a graph that no backward pass uses."""
+
+
+class GroupsKept(Retained):
+    """An optimizer gets new parameters, and keeps those that they replace."""
 
 
 class HookEachStep(Retained):
@@ -373,6 +385,13 @@ class StateCarried(Retained):
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
+class SenderEnded(Used):
+    """A tensor is received from a process that was joined before."""
+
+    end: Spot | None
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
 class StillHeld(Fact):
     """A name is deleted while another one keeps the same bytes."""
 
@@ -443,6 +462,10 @@ class ViewKept(Retained):
 
 class ViewSaved(Used):
     """A view is saved to a file, which then contains the whole buffer."""
+
+
+class WeaklyHeld(Retained):
+    """Only a weak reference refers to a tensor, which is freed at once."""
 
 
 class WorkerTensorKept(Retained):

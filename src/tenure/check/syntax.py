@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+_NOTHING: set[str] = set()
+
 
 @dataclass(slots=True)
 class Loop:
@@ -49,7 +51,10 @@ def nodes(tree: ast.AST) -> list[ast.AST]:
 
 
 def guards(test: ast.expr) -> set[str]:
-    """What a condition asks for, by the names in it."""
+    """What a condition asks for, by the names in it: `=` and each of them, too."""
+    known: set[str] | None = getattr(test, "tenure_guards", None)
+    if known is not None:
+        return known
     found: set[str] = set()
     for one in nodes(test):
         name = one.attr if isinstance(one, ast.Attribute) else one.id if isinstance(one, ast.Name) else ""
@@ -58,9 +63,21 @@ def guards(test: ast.expr) -> set[str]:
         elif name in ("is_compiling", "Tracer", "is_tracing", "executing_eagerly", "is_exporting", "inside_function", "is_fx_tracing",
                       "is_keras_tensor", "is_symbolic_tensor", "is_concrete", "trace_state_clean", "is_dynamo_compiling"):  # fmt: skip
             found.add("tracing")
+        if isinstance(one, ast.Compare) and isinstance(one.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+            found.add("compared")
         if name == "hasattr" or _asks_whether_made(one):
             found.add("once")
+        asked = one.value if isinstance(one, ast.Constant) and isinstance(one.value, str) else name
+        if asked:
+            found.add(f"={asked}")
+    test.tenure_guards = found  # type: ignore[attr-defined]
     return found
+
+
+def asked_first(test: ast.expr) -> set[str]:
+    """The same of a condition that is known to hold: only whether what follows happens the first time, and the names."""
+    found = guards(test)
+    return {"first", *(one for one in found if one[0] == "=")} if "once" in found else _NOTHING
 
 
 def _asks_whether_made(test: ast.AST) -> bool:

@@ -77,8 +77,10 @@ class World:
     blocks: list[tuple[ast.AST | None, Callable[[Value], None]]] = field(default_factory=list)  # of context managers
     function_attributes: dict[ast.AST, dict[str, Value]] = field(default_factory=dict)
     locks: int = 0
+    yielding: set[int] = field(default_factory=set)  # the loops of generators
     hook: str | None = None  # the kind of the hook that runs
     thread: Thread | None = None
+    process: Obj | None = None
     threads: dict[int, list[tuple[list[tuple[Storage, Spot]], Spot, bool]]] = field(default_factory=dict)
     scopes: list[tuple[Obj, list[Tensor]]] = field(default_factory=list)  # tenure.scope
 
@@ -105,6 +107,11 @@ class World:
     step_clocks: list[int] = field(default_factory=list)
     backward_in_loop: Spot | None = None
     cleared_modules: list[Any] = field(default_factory=list)  # whose gradients are reset; None for unknown ones
+    leaf_graphs: list[tuple[Spot, Tensor]] = field(default_factory=list)  # leaves with gradients that have a graph
+    groups: dict[int, list[Obj]] = field(default_factory=dict)  # the modules added to an optimizer, by its id
+    group_facts: list[tuple[Obj, Spot, Obj]] = field(default_factory=list)
+    groups_read: set[int] = field(default_factory=set)
+    replaced: set[int] = field(default_factory=set)  # modules that were replaced by others
     created_graphs: list[tuple[Spot, bool, list[Obj]]] = field(default_factory=list)
     users: list[tuple[Node, Obj]] = field(default_factory=list)  # steps that do not keep them
     forward_pre_hooks: bool = False

@@ -111,3 +111,10 @@ def in_source(found: Found) -> Iterator[Finding]:
             reason="When the tensor is freed, a new tensor can get the same id, and then finds the wrong entry.",
             fix=Fix("store the tensor in the entry, or use a key that lives as long as the cache"),
         )
+    for weak in found.of(facts.WeaklyHeld):
+        yield FAULT.finding(
+            "only a weak reference refers to this tensor, so it is freed at once",
+            weak.places(),
+            fix=Fix("keep the tensor in an ordinary dict, list or attribute as well"),
+            labels={"holder": "weak reference made here"},
+        )

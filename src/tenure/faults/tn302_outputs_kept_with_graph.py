@@ -108,3 +108,14 @@ def in_source(found: Found) -> Iterator[Finding]:
             else "zero_grad() sets gradients to None, so each backward pass allocates new ones. Nothing reads those kept here.",
             fix=Fix("store the names, shapes or numbers instead"),
         )
+    for copied in found.of(facts.GraphCopied):
+        deep = copied.how == "deepcopy"
+        yield FAULT.finding(
+            "deepcopy() cannot copy a tensor that still carries its autograd graph"
+            if deep
+            else "a tensor that still carries its autograd graph cannot be sent to another process",
+            copied.places(),
+            reason="A tensor that was computed with gradients enabled references its graph, which is neither copied nor sent.",
+            fix=Fix("store the value without its graph: `.detach()`" if deep else "send `x.detach()`"),
+            labels={"escape": "stored here", "use": "copied here" if deep else "sent here"},
+        )

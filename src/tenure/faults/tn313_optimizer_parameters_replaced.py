@@ -83,3 +83,11 @@ def in_source(found: Found) -> Iterator[Finding]:
             optimizer_kept.places(),
             fix=Fix("clear the list at the end of each training"),
         )
+    for groups_kept in found.of(facts.GroupsKept):
+        yield FAULT.finding(
+            "this optimizer gets new parameters, and keeps the replaced ones with its state of them",
+            groups_kept.places(),
+            reason="Nothing takes the old parameters out of `param_groups`, nor their entries out of `optimizer.state`.",
+            fix=Fix("remove the old group, and call `optimizer.state.pop(old, None)`"),
+            labels={"holder": "added here"},
+        )

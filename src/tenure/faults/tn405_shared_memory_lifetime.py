@@ -106,3 +106,11 @@ def in_source(found: Found) -> Iterator[Finding]:
             fact.places(),
             fix=Fix("store a number (`.item()`) or a copy (`.clone()`)"),
         )
+    for ended in found.of(facts.SenderEnded):
+        yield FAULT.finding(
+            "this receives tensors from processes that have exited",
+            ended.places(),
+            reason="A tensor is sent as a file descriptor of shared memory, which only the running sender can hand over.",
+            fix=Fix("receive first, and call join() afterwards; or send NumPy arrays"),
+            labels={"end": "waits for the process to exit"},
+        )

@@ -6,7 +6,7 @@ import ast
 
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import Class, Func, Map, Obj, Seq, Tensor, Value
-from tenure.check.language import iteration, objects, places
+from tenure.check.language import iteration, objects, places, rebuilt
 from tenure.check.language.items import set_item
 from tenure.check.lifetimes import retention
 from tenure.check.value_queries import best, options
@@ -17,9 +17,11 @@ def bind(m: Interpreter, target: ast.expr, value: Value) -> None:
     if isinstance(target, ast.Name):
         old = m.frame.names.get(target.id)
         if m.loops and isinstance(old, (Seq, Map)) and old is not value:
-            retention.drained(m, old)
+            if sum(one is old for one in m.frame.names.values()) < 2:  # no other name has it
+                retention.drained(m, old)
         elif isinstance(old, (Seq, Map)) and old is not value:
             old.state.replaced = True
+        rebuilt.bound(m, target, value)
         retention.alias_kept(m, value, m.spot(target))
         if isinstance(value, Obj) and value.kind == "exception":
             retention.exception_bound(m, value, target)
@@ -30,6 +32,7 @@ def bind(m: Interpreter, target: ast.expr, value: Value) -> None:
         bind(m, target.value, m.seq("list", [value], target))
     elif isinstance(target, ast.Attribute):
         owner = m.evaluate(target.value)
+        rebuilt.bound(m, target, value)
         set_attribute(m, owner, target.attr, value, target)
     elif isinstance(target, ast.Subscript):
         owner = places.place(m, target.value)

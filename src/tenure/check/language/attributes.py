@@ -7,10 +7,10 @@ from typing import Any
 
 from tenure.check import facts
 from tenure.check.abstract_interpreter import Interpreter
-from tenure.check.abstract_values import Class, Func, Map, Num, Obj, Ref, Seq, Tensor, Value, Wrapped
+from tenure.check.abstract_values import Class, Func, Map, Num, Obj, Options, Ref, Seq, Tensor, Value, Wrapped
 from tenure.check.language import classes, objects
 from tenure.check.language.imports import canonical
-from tenure.check.lifetimes import escapes, tensor_slices, uses
+from tenure.check.lifetimes import container_reads, emptied_containers, escapes, graphs, retention, tensor_slices, uses
 
 VIEWS = frozenset(
     [
@@ -57,6 +57,8 @@ def ref_attribute(m: Interpreter, owner: Ref, name: str, node: ast.AST) -> Value
             for base in (_defining(me.cls, m.frame.node) or me.cls).bases:
                 if isinstance(base, Class) and isinstance(found := base.find(name), Func):
                     return found.bind(me)
+            if isinstance(inner := me.attrs.get("<container>"), (Seq, Map)):
+                return m.own(Wrapped("method", inner, m.spot(node), Options(name=name)))  # type: ignore[no-any-return]
         return m.unknown(node)
     if owner.name.startswith("builtins."):
         return m.unknown(node)
@@ -134,6 +136,8 @@ def gradient(m: Interpreter, owner: Tensor, node: ast.AST) -> Value:
         return own
     if owner.fw == "torch" and owner.graph and not owner.leaf and owner.state.asked and not owner.state.retains:
         m.add_fact(facts.GradientOfNonLeaf(use=m.spot(node), birth=owner.born, end=owner.state.asked))
+    if m.world.created_graphs:
+        graphs.gradient_with_graph(m, owner)
     made: Tensor = m.own(Tensor("torch", m.spot(node)))
     made.flags = frozenset({"grad"})
     module: Any = owner.state.owner
@@ -169,6 +173,14 @@ def attribute(m: Interpreter, owner: Value, name: str, node: ast.AST) -> Value:
         return owner.inner
     if isinstance(owner, Seq) and name in _PAIR and len(owner.items) == 2:
         return owner.items[_PAIR.index(name)]
+    if (
+        isinstance(owner, (Seq, Map))
+        and name in emptied_containers.TAKING
+        and not (isinstance(owner, Map) and name == "get")
+    ):
+        retention.drained(m, owner)  # whoever has the method may call it
+    if isinstance(owner, (Seq, Map)) and name in container_reads.ADDING:
+        return m.own(Wrapped("method", owner, m.spot(node), Options(name=name)))  # type: ignore[no-any-return]
     if isinstance(owner, (Seq, Map)):
         escapes.escape(m, [owner])  # the field of a named tuple, or a method
     return m.unknown(node)
@@ -192,4 +204,6 @@ def object_attribute(m: Interpreter, owner: Obj, name: str, node: ast.AST) -> Va
             return objects.bind_wrapped(m, found, owner, node)
         if found is not None:
             return found
+    if name == "data" and "<container>" in owner.attrs:
+        return owner.attrs["<container>"]  # as `UserDict` and `UserList` have it
     return m.object_attribute(owner, name, node)

@@ -8,7 +8,7 @@ from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Class, Const, Func, Map, Num, Obj, Ref, Seq, Tensor, Value, Wrapped
 from tenure.check.language import iteration, objects, standard_library
 from tenure.check.language.attributes import attribute
-from tenure.check.language.items import as_key, item, set_item
+from tenure.check.language.items import as_key, item, set_item, update
 from tenure.check.lifetimes import escapes, random_numbers, retention, uses
 from tenure.check.syntax import Loop
 from tenure.check.value_queries import best, inside, join, read, tensors
@@ -82,6 +82,10 @@ def call(m: Interpreter, name: str, args: list[Value], kwargs: dict[str, Value],
     if name == "setattr" and len(args) > 2 and isinstance(best(first), Obj):
         owner = best(first)
         key = args[1].value if isinstance(args[1], Const) else "?"
+        if key == "?":  # under many names: as in a dict
+            named = owner.attrs.setdefault("<named>", Map(owner.born))  # type: ignore[attr-defined]
+            named.loops = owner.loops  # type: ignore[attr-defined]
+            retention.stored(m, named, args[1], args[2], node)
         objects.attribute_set(m, owner, key, args[2], node)  # type: ignore[arg-type]
         m.note_write(owner.attrs, key, args[2], m.spot(node), owner)  # type: ignore[attr-defined]
         m.put(owner.attrs, key, args[2])  # type: ignore[attr-defined]
@@ -211,6 +215,9 @@ def seq_method(
     m: Interpreter, owner: Seq, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
 ) -> Value:
     """A method of a list, set, tuple or deque."""
+    if name == "__init__":
+        owner.rest = m.unknown(node) if args and args[0] is not NONE else owner.rest
+        return NONE
     if name in ("append", "add", "appendleft", "put", "put_nowait", "insert") and args:
         value = args[-1]
         retention.stored(m, owner, NONE, value, node)
@@ -258,6 +265,12 @@ def map_method(
     m: Interpreter, owner: Map, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.Call
 ) -> Value:
     """A method of a dict."""
+    if name == "__init__":
+        if args and isinstance(best(args[0]), (Ref, Func, Class)):
+            owner.rest = standard_library.made_by(m, args[0], node)
+        elif args or kwargs:
+            owner.rest = m.unknown(node)
+        return NONE
     if name == "get" and args:
         owner.state.tested = True
         key = as_key(args[0])
@@ -289,10 +302,7 @@ def map_method(
         if args:
             source = best(args[0])
             if isinstance(source, Map):
-                for hashed, value in source.attrs.items():
-                    retention.stored(m, owner, NONE, value, node)
-                    m.note_write(owner.attrs, hashed, value, m.spot(node), owner)
-                    m.put(owner.attrs, hashed, value)
+                update(m, owner, source, node)
         return NONE
     if name in ("clear", "pop", "popitem"):
         retention.drained(m, owner)

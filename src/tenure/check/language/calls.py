@@ -124,6 +124,8 @@ def call(m: Interpreter, function: Value, args: list[Value], kwargs: dict[str, V
     function = best(function)
     if isinstance(function, Func):
         return call_function(m, function, args, kwargs, node)
+    if isinstance(function, Wrapped) and function.kind == "method":
+        return method(m, function.inner, function.options.name, args, kwargs, node)  # type: ignore[arg-type]
     if isinstance(function, Wrapped):
         return m.call_wrapped(function, args, kwargs, node)
     if isinstance(function, Class):
@@ -334,7 +336,8 @@ def instantiate(m: Interpreter, cls: Class, args: list[Value], kwargs: dict[str,
         m.world.layers_by_name.setdefault(label.value, []).append(made)
     if (kind := container(cls)) is not None:
         inner: Seq | Map = m.own(Map(m.spot(node))) if kind == "dict" else m.seq(kind, [], node)
-        inner.rest = m.unknown(node) if args or kwargs or cls.find("__init__") is not None else None
+        own = cls.find("__init__") is not None  # it calls that of the container, or leaves it empty
+        inner.rest = m.unknown(node) if (args or kwargs) and not own else None
         made.attrs["<container>"] = inner
     init = cls.find("__init__")
     if isinstance(init, Func):

@@ -40,7 +40,8 @@ def fields(cls: Class) -> list[str]:
 def container(cls: Class) -> str | None:
     """The kind of container that a class inherits from."""
     kinds = {"builtins.list": "list", "builtins.dict": "dict", "builtins.set": "set", "collections.deque": "deque",
-             "collections.UserList": "list", "collections.UserDict": "dict", "collections.OrderedDict": "dict"}  # fmt: skip
+             "collections.UserList": "list", "collections.UserDict": "dict", "collections.OrderedDict": "dict",
+             "collections.defaultdict": "dict", "collections.Counter": "dict"}  # fmt: skip
     names = [base.name for base in cls.bases if isinstance(base, Ref)]
     inherited = [container(base) for base in cls.bases if isinstance(base, Class) and base is not cls]
     return next((kind for kind in [*(kinds.get(name) for name in names), *inherited] if kind is not None), None)

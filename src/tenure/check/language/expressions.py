@@ -95,7 +95,7 @@ def _dict(m: Interpreter, node: ast.Dict) -> Value:
         if hashed is not None:
             made.attrs[hashed] = value
         else:
-            made.rest = value if made.rest is None else join(made.rest, value)
+            made.rest, made.state.key = value if made.rest is None else join(made.rest, value), name
     return made
 
 
@@ -292,8 +292,10 @@ def _yield(m: Interpreter, node: ast.Yield | ast.YieldFrom) -> Value:
         value = iteration.element(m, best(value), node)
     if m.world.blocks and m.world.blocks[-1][0] is m.frame.node:
         m.world.blocks[-1][1](value)
+    if m.loops and m.loops[-1].function == m.frame.function:
+        m.world.yielding.add(m.loops[-1].uid)
     have = m.frame.yielded
-    m.frame.yielded = value if have is None else join(have, value)
+    m.frame.yielded = value if have is None else join(value, have)  # the newest first: it is followed
     return m.unknown(node)
 
 

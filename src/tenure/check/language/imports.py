@@ -37,6 +37,8 @@ def canonical(name: str) -> str:
         return "keras" + name[len("tensorflow.keras") :]
     if name.startswith("tensorflow.python.keras"):
         return "keras" + name[len("tensorflow.python.keras") :]
+    if name.startswith("torch.multiprocessing"):
+        return name[len("torch.") :]
     return name
 
 

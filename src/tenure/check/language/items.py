@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 from tenure.check.abstract_interpreter import Interpreter
-from tenure.check.abstract_values import Const, Map, Num, Obj, Ref, Seq, Tensor, Value
+from tenure.check.abstract_values import NONE, Const, Map, Num, Obj, Ref, Seq, Tensor, Value
 from tenure.check.language import iteration, objects
 from tenure.check.lifetimes import escapes, retention, tensor_slices, uses, writes
 from tenure.check.value_queries import best, join, options, read
@@ -51,7 +51,9 @@ def item(m: Interpreter, owner: Value, index: Value, node: ast.AST) -> Value:
     if isinstance(owner, Tensor):
         return tensor_slices.index(m, owner, index, node)
     if isinstance(owner, Obj):
-        return objects.object_item(m, owner, index, node)
+        inner = owner.attrs.get("<container>")
+        own = owner.cls is not None and owner.cls.find("__getitem__") is not None
+        return objects.object_item(m, owner, index, node) if own or inner is None else item(m, inner, index, node)
     if isinstance(owner, Num):
         return Num(varies=owner.varies)
     return m.unknown(node)
@@ -92,3 +94,13 @@ def set_item(m: Interpreter, owner: Value, index: Value, value: Value, node: ast
                 escapes.escape(m, [value])
         elif isinstance(one, Obj):
             objects.object_item_set(m, one, index, value, node)
+
+
+def update(m: Interpreter, owner: Map, source: Map, node: ast.AST) -> None:
+    """`owner.update(source)`."""
+    for key, value in source.attrs.items():
+        retention.stored(m, owner, Const(key[1]) if key[0] == "k" else NONE, value, node)
+        m.note_write(owner.attrs, key, value, m.spot(node), owner)
+        m.put(owner.attrs, key, value)
+    if source.rest is not None:
+        set_item(m, owner, source.state.key or Num(), source.rest, node)

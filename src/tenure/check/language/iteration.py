@@ -8,10 +8,11 @@ from typing import Any
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import Const, Func, Map, Node, Num, Obj, Ref, Seq, Spot, Tensor, Value
 from tenure.check.language.classes import is_tuple
-from tenure.check.lifetimes import tensor_slices
-from tenure.check.value_queries import best, join, read, relate, tensors
+from tenure.check.lifetimes import graphs, tensor_slices
+from tenure.check.value_queries import best, join, options, read, relate, tensors
 
 TURNS = 2
+_STEPS = 60  # of a graph that are copied
 
 
 def as_sequence(m: Interpreter, value: Value, node: ast.AST) -> Value:
@@ -198,7 +199,25 @@ def _yielded(m: Interpreter, value: Value, node: ast.AST) -> Value:
         if old.node is not None and new.node is not None and isinstance(old.node.state.freed, Spot):
             new.node.state.freed, new.node.state.root = old.node.state.freed, old.node.state.root
             new.node.state.freed_in = (*old.node.state.freed_in, *m.loop_ids)
+    for other in options(value):  # what another `yield` gives may be used in the same way
+        for part in (
+            [part for one in tensors(other) for part in graphs.closure(one.node)] if other is not best(value) else ()
+        ):
+            part.state.escaped = True
     return made
+
+
+def _made_again(m: Interpreter, node: Node) -> Node:
+    """The steps that another iteration of a loop that is over has made; those of its earlier iterations are shared."""
+    over = any(uid not in m.loop_ids for uid, _ in node.turn)
+    same = [one for one in graphs.closure(node) if one.turn == node.turn][:_STEPS] if over else [node]
+    copies = {id(one): Node(one.op, one.born, one.parents, m.turn()) for one in same}
+    for one in same:
+        made = copies[id(one)]
+        made.parents = tuple(copies.get(id(part), part) for part in one.parents)
+        made.saves = one.saves and one is not node
+        relate([one, made])
+    return copies[id(node)]
 
 
 def fresh(m: Interpreter, value: Value, node: ast.AST) -> Value:
@@ -210,8 +229,7 @@ def fresh(m: Interpreter, value: Value, node: ast.AST) -> Value:
         made.varies, made.view, made.place = value.varies, value.view, value.place
         made.state.origin = value
         if value.node is not None:
-            made.node = Node(value.node.op, value.node.born, value.node.parents, m.turn())
-            relate([value.node, made.node])
+            made.node = _made_again(m, value.node)
         return made
     if isinstance(value, Seq):
         copied = m.seq(value.kind, [fresh(m, one, node) for one in value.items], value.born.node)

@@ -9,11 +9,11 @@ from tenure.check import facts
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Const, Func, Map, Obj, Seq, Tensor, Value, Wrapped, WrappedState
 from tenure.check.language.classes import fields, is_tuple
-from tenure.check.language.iteration import parameter
-from tenure.check.lifetimes import cycles, escapes, graphs, retention, storages
+from tenure.check.language.iteration import element, parameter
+from tenure.check.lifetimes import cycles, escapes, graphs, optimizer_groups, retention, storages
 from tenure.check.lifetimes.graphs import thawed
 from tenure.check.lifetimes.retention import drained
-from tenure.check.value_queries import best, join, tensors
+from tenure.check.value_queries import best, join, options, tensors
 
 
 def tensor_attribute_set(m: Interpreter, owner: Tensor, name: str, value: Value, node: ast.AST) -> None:
@@ -41,8 +41,11 @@ def attribute_set(m: Interpreter, owner: Obj, name: str, value: Value, node: ast
     if owner.family == "torch.Module" and isinstance(best(value), (Obj, Tensor)) and name in owner.attrs:
         _replaced(m, owner, name, value, node)
     old = best(owner.attrs.get(name, NONE))
-    if isinstance(old, (Seq, Map)) and m.calls:
+    if isinstance(old, (Seq, Map)) and m.calls and not any(one is old for one in options(value)):
         drained(m, old)
+    for one in options(value):
+        if isinstance(one, (Seq, Map)):
+            one.state.attributes |= {name}
 
 
 def _replaced(m: Interpreter, owner: Obj, name: str, value: Value, node: ast.AST) -> None:
@@ -53,6 +56,7 @@ def _replaced(m: Interpreter, owner: Obj, name: str, value: Value, node: ast.AST
         return
     if isinstance(new, Obj) and any(part is old for part in graphs.parts(new)):
         return
+    m.world.replaced.add(id(old))
     for optimizer in m.world.optimizers:
         owned = {id(x) for top in optimizer.state.modules for x in graphs.parts(top)}
         if id(owner) in owned or id(old) in owned:
@@ -99,6 +103,8 @@ def bind_wrapped(m: Interpreter, wrapped: Wrapped, owner: Obj, node: ast.AST) ->
                         facts.CachedTracer(birth=one.born, escape=wrapped.born, use=m.spot(node), how=one.trace.how)
                     )
                     break
+        if not m.traces and isinstance(inner, Func):
+            m.put(owner.attrs, inner.name, value)  # computed once
         return value
     return made
 
@@ -109,6 +115,9 @@ def merge_map(m: Interpreter, made: Map, value: Value) -> None:
     if isinstance(one, Map):
         made.attrs.update(one.attrs)
         made.rest = one.rest if made.rest is None else made.rest
+        made.state.key = one.state.key
+    elif isinstance(one, Seq) and one.kind == "zip" and len(one.items) == 2 and one.state.zip != "enumerate":
+        made.rest = element(m, one.items[1], made.born.node)
     else:
         made.rest = m.unknown(made.born.node)
 
@@ -138,6 +147,11 @@ def object_item_set(m: Interpreter, owner: Obj, key: Value, value: Value, node: 
         m.note_write(inner, "rest", value, m.spot(node), inner)
         inner.rest = value if inner.rest is None else join(value, inner.rest)
         return
+    if owner.kind == "optimizer state":
+        optimizer_groups.state_set(m, key, node)
+    if owner.kind == "weak map":
+        held_weakly(m, value, node)
+        return
     own = owner.cls.find("__setitem__") if owner.cls is not None else None
     if isinstance(own, Func):
         m.call_function(own.bind(owner), [key, value], {}, node)
@@ -152,6 +166,17 @@ def object_item_set(m: Interpreter, owner: Obj, key: Value, value: Value, node: 
         m.put(owner.attrs, name, m.unknown(node))  # any of them was replaced
     m.note_write(owner.attrs, "?", value, m.spot(node), owner)
     escapes.escape(m, [value])
+
+
+def held_weakly(m: Interpreter, value: Value, node: ast.AST) -> None:
+    """A tensor that the same statement computes is put where only a weak reference keeps it."""
+    one = best(value)
+    if not (isinstance(one, Tensor) and one.fw is not None and one.born.module is m.frame.module):
+        return
+    made, written = one.born.node, (node.lineno, node.end_col_offset)  # type: ignore[attr-defined]
+    here = (getattr(made, "lineno", 0), getattr(made, "col_offset", 0)) > written and made.lineno <= written[0] + 1  # type: ignore[attr-defined]
+    if here and one.born.function == m.frame.function and not {"param", "element"} & one.flags:
+        m.add_fact(facts.WeaklyHeld(holder=m.spot(node), birth=one.born))
 
 
 def framework_made(m: Interpreter, made: Obj, args: list[Value], kwargs: dict[str, Value]) -> None:

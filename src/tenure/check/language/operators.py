@@ -15,6 +15,7 @@ from tenure.check.abstract_values import (
     Either,
     Framework,
     Func,
+    Map,
     Maybe,
     Node,
     Num,
@@ -24,7 +25,8 @@ from tenure.check.abstract_values import (
     Tensor,
     Value,
 )
-from tenure.check.lifetimes import graphs, retention, retracing
+from tenure.check.language.items import update
+from tenure.check.lifetimes import graphs, retention, retracing, uses
 from tenure.check.lifetimes.retention import stored
 from tenure.check.lifetimes.uses import chosen, use
 from tenure.check.lifetimes.writes import written
@@ -55,6 +57,8 @@ def operate(m: Interpreter, left: Value, right: Value, op: type, node: ast.AST) 
         made = m.seq(one.kind, list(one.items), node)
         made.rest = one.rest
         made.state.copy_from(one.state)
+        if op is ast.Mult and one.items and not all(isinstance(item, Const) for item in one.items):
+            made.rest = made.rest or one.items[-1]
         if isinstance(other, Seq):
             made.items.extend(other.items[:12])
             made.rest = other.rest if made.rest is None else made.rest
@@ -65,6 +69,8 @@ def operate(m: Interpreter, left: Value, right: Value, op: type, node: ast.AST) 
     for v in found:
         if v.fw is not None or not number:  # `epoch + 1`, of an epoch of which nothing is known, may be a number
             use(m, v, node)
+        if v.state.unfilled is not None:
+            uses.unfilled(m, v, node)
     if not found:
         return m.unknown(node)
     known = [v for v in found if v.fw is not None]
@@ -103,6 +109,9 @@ def augmented(m: Interpreter, left: Value, right: Value, node: ast.AugAssign) ->
             stored(m, one, NONE, value, node)
             if len(one.items) < 12:
                 one.items.append(value)
+        return one
+    if isinstance(one, Map) and isinstance(added := best(right), Map):
+        update(m, one, added, node)
         return one
     if isinstance(one, Obj) and one.cls is not None:
         own = one.cls.find(f"__i{_DUNDER.get(type(node.op), '')}__")

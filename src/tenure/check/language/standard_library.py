@@ -24,9 +24,9 @@ from tenure.check.abstract_values import (
     Value,
     Wrapped,
 )
-from tenure.check.language import iteration
+from tenure.check.language import iteration, processes
 from tenure.check.library_calls import effect
-from tenure.check.lifetimes import escapes, graphs, random_numbers, retention, retracing, storages, uses
+from tenure.check.lifetimes import copies, escapes, graphs, random_numbers, retention, retracing, storages, uses
 from tenure.check.value_queries import best, inside, tensors
 from tenure.check.world import Thread
 
@@ -74,6 +74,8 @@ def call(m: Interpreter, name: str, args: list[Value], kwargs: dict[str, Value],
     if found is not None:
         made: Value = found(m, args, kwargs, node)
         return made
+    if head in ("multiprocessing", "multiprocessing.pool", "concurrent.futures"):
+        return processes.made(m, name.partition("multiprocessing.")[2] or last, kwargs, node)
     if name.startswith("math."):
         for one in args:
             uses.read_as_number(m, one, node, name)
@@ -193,20 +195,25 @@ def _queue(m: Interpreter, args: list[Value], kwargs: dict[str, Value], node: as
 
 def _defaultdict(m: Interpreter, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     made: Map = m.own(Map(m.spot(node)))
-    factory = getattr(best(args[0]), "name", "") if args else ""
-    if factory in ("builtins.list", "builtins.set", "builtins.dict", "collections.deque"):
-        inner: Any = (
-            m.own(Map(m.spot(node))) if factory == "builtins.dict" else m.seq(factory.rpartition(".")[2], [], node)
-        )
-        made.rest = inner
-    elif factory in ("builtins.int", "builtins.float"):
-        made.rest = Const(0)
-    elif args and isinstance(best(args[0]), Func):
-        made.rest = m.call(args[0], [], {}, node)
+    made.rest = made_by(m, args[0], node) if args else None
     return made
 
 
+def made_by(m: Interpreter, factory: Value, node: ast.AST) -> Value | None:
+    """What the factory of a defaultdict gives."""
+    name = getattr(best(factory), "name", "")
+    if name == "builtins.dict":
+        return m.own(Map(m.spot(node)))  # type: ignore[no-any-return]
+    if name in ("builtins.list", "builtins.set", "collections.deque"):
+        return m.seq(name.rpartition(".")[2], [], node)
+    if name in ("builtins.int", "builtins.float"):
+        return Const(0)
+    return m.call(factory, [], {}, node) if isinstance(best(factory), (Func, Wrapped)) else None
+
+
 def _deepcopy(m: Interpreter, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    for one in args[:1]:
+        copies.deepcopied(m, one, node)
     return _copied(m, args[0], node) if args else m.unknown(node)
 
 
@@ -346,7 +353,7 @@ def _weak(m: Interpreter, args: list[Value], node: ast.AST) -> Value:
     value = best(args[0]) if args else None
     temporary = isinstance(node, ast.Call) and node.args and isinstance(node.args[0], (ast.Call, ast.BinOp))
     if temporary and isinstance(value, Tensor) and value.fw is not None and "param" not in value.flags:
-        m.add_fact(facts.AddressAsKey(holder=m.spot(node), birth=value.born))
+        m.add_fact(facts.WeaklyHeld(holder=m.spot(node), birth=value.born))
     return m.unknown(node)
 
 
@@ -370,7 +377,6 @@ _CALLS: dict[str, Any] = {
     "collections.OrderedDict": lambda m, args, kwargs, node: m.own(Map(m.spot(node))),
     "queue.Queue": _queue,
     "queue.SimpleQueue": _queue,
-    "multiprocessing.Queue": lambda m, args, kwargs, node: _queue(m, [Const(1)], {}, node),  # it copies
     "copy.deepcopy": _deepcopy,
     "copy.copy": _shallow,
     "threading.Thread": _thread,
@@ -380,11 +386,15 @@ _CALLS: dict[str, Any] = {
     "multiprocessing.pool.ThreadPool": lambda m, args, kwargs, node: m.obj("pool", node),
     "gc.collect": lambda m, args, kwargs, node: _collected(m),
     "asyncio.to_thread": lambda m, args, kwargs, node: _in_thread(m, args, node),
+    "weakref.WeakValueDictionary": lambda m, args, kwargs, node: m.obj("weak map", node),
     "weakref.ref": lambda m, args, kwargs, node: _weak(m, args, node),
     "contextlib.nullcontext": lambda m, args, kwargs, node: m.obj("context", node),
     "contextlib.suppress": lambda m, args, kwargs, node: m.obj("context", node),
     "contextlib.contextmanager": lambda m, args, kwargs, node: _manager(m, args, node),
     "contextlib.asynccontextmanager": lambda m, args, kwargs, node: _manager(m, args, node),
+    "bisect.insort": lambda m, args, kwargs, node: _pushed(m, args, node),
+    "bisect.insort_left": lambda m, args, kwargs, node: _pushed(m, args, node),
+    "bisect.insort_right": lambda m, args, kwargs, node: _pushed(m, args, node),
     "heapq.heappush": lambda m, args, kwargs, node: _pushed(m, args, node),
     "heapq.heappop": lambda m, args, kwargs, node: _popped(m, args, node),
     "heapq.heappushpop": lambda m, args, kwargs, node: _popped(m, args, node),
@@ -422,6 +432,8 @@ def object_method(
                     m, args[0], [iteration.next_element(m, best(a), turn, node, node) for a in args[1:]], node
                 )
         return m.unknown(node)
+    if owner.kind.startswith("process") and (found := processes.method(m, owner, name, args, kwargs, node)) is not None:
+        return found
     if owner.kind == "torch storage":
         tensor = owner.state.tensor
         zero = args and isinstance(args[0], Const) and args[0].value == 0

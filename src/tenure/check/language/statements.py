@@ -25,7 +25,7 @@ from tenure.check.abstract_values import (
     Value,
 )
 from tenure.check.kept import SameBuffer
-from tenure.check.language import contexts, functions, imports, iteration, objects, operators, places
+from tenure.check.language import contexts, functions, imports, iteration, objects, operators, places, rebuilt
 from tenure.check.language.assignment import bind
 from tenure.check.language.expressions import truth
 from tenure.check.language.functions import make_function, syntax_of
@@ -63,12 +63,12 @@ def _expression(m: Interpreter, node: ast.Expr) -> int:
 
 
 def _assign(m: Interpreter, node: ast.Assign) -> int:
-    value = _extended(m, node) or m.evaluate(node.value)
+    value = rebuilt.assigned(m, node) or m.evaluate(node.value)
     if (
         m.loops
         and m.conditions
         and isinstance(node.value, (ast.Name, ast.Attribute))
-        and isinstance(node.targets[0], ast.Name)
+        and (isinstance(node.targets[0], ast.Name) or retention.best_so_far(m, node.targets[0]))
     ):
         retention.model_aliased(m, value, node)
     if m.loops:
@@ -79,22 +79,6 @@ def _assign(m: Interpreter, node: ast.Assign) -> int:
     for target in node.targets:
         bind(m, target, value)
     return ON
-
-
-def _extended(m: Interpreter, node: ast.Assign) -> Value | None:
-    """`seen = seen + [x]` in a loop, which keeps as much as `seen += [x]`."""
-    whole, target = node.value, node.targets[0]
-    if not (
-        m.loops and isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Add) and isinstance(whole.right, ast.List)
-    ):
-        return None
-    if ast.unparse(whole.left) != ast.unparse(target):
-        return None
-    left = best(places.place(m, whole.left))
-    if not (isinstance(left, Seq) and left.kind == "list") or m.loops[-1].uid in left.loops:
-        return None
-    added = ast.copy_location(ast.AugAssign(target, whole.op, whole.right), node)  # type: ignore[arg-type]
-    return operators.augmented(m, left, m.evaluate(whole.right), added)
 
 
 def _annotated(m: Interpreter, node: ast.AnnAssign) -> int:
@@ -124,9 +108,11 @@ def _if(m: Interpreter, node: ast.If) -> int:
     known = truth(condition)
     if known is not None:
         m.ifs += 1
+        m.world.guards.append(syntax.asked_first(node.test) if m.loops else set())
         try:
             return run(m, node.body if known else node.orelse)
         finally:
+            m.world.guards.pop()
             m.ifs -= 1
     refined = _refinement(m, node.test)
     gradient = _gradient_test(m, node.test)

@@ -8,15 +8,16 @@ from typing import Any
 
 from tenure.check import syntax
 from tenure.check.abstract_interpreter import Interpreter
-from tenure.check.abstract_values import Module, Spot
+from tenure.check.abstract_values import Module
+from tenure.check.kept import InContainer, Optimizer
 
-_TAKING = frozenset(["clear", "pop", "popleft", "popitem", "remove", "get", "get_nowait"])
+TAKING = frozenset(["clear", "pop", "popleft", "popitem", "remove", "get", "get_nowait"])
 
 
-def elsewhere(m: Interpreter, spot: Spot) -> bool:
-    """Whether a function that was not followed empties or replaces the attribute that is stored into here."""
-    name = _attribute(spot.node)
-    return bool(name) and name in _emptied(m, spot.module)
+def elsewhere(m: Interpreter, held: InContainer | Optimizer) -> bool:
+    """Whether a function that was not followed empties or replaces the attribute that is stored into."""
+    names = {_attribute(held.spot.node), *held.holder.state.attributes} - {""}
+    return bool(names) and not names.isdisjoint(_emptied(m, held.spot.module))
 
 
 def _attribute(node: Any) -> str:
@@ -58,7 +59,7 @@ def _names(function: ast.AST) -> Iterator[str]:
         elif (
             isinstance(one, ast.Call)
             and isinstance(one.func, ast.Attribute)
-            and one.func.attr in _TAKING
+            and one.func.attr in TAKING
             and isinstance(one.func.value, ast.Attribute)
         ):
             yield one.func.value.attr

@@ -8,9 +8,17 @@ from typing import Any, Literal
 
 from tenure.check import facts, kept, syntax
 from tenure.check.abstract_interpreter import Interpreter
-from tenure.check.abstract_values import NONE, Class, Func, Map, Maybe, Obj, Ref, Seq, Spot, Tensor, Value
+from tenure.check.abstract_values import NONE, Map, Maybe, Obj, Seq, Spot, Tensor, Value
 from tenure.check.kept import InContainer, Kept
-from tenure.check.lifetimes import container_reads, cycles, emptied_containers, graphs, unused_graphs
+from tenure.check.lifetimes import (
+    container_reads,
+    cycles,
+    emptied_containers,
+    function_caches,
+    graphs,
+    optimizer_groups,
+    unused_graphs,
+)
 from tenure.check.syntax import Loop
 from tenure.check.value_queries import inside
 
@@ -31,9 +39,10 @@ def add_facts(m: Interpreter, roots: list[Value]) -> None:
     _scratch(m)
     _same_buffers(m)
     _created_graphs(m)
+    optimizer_groups.add_facts(m)
     _graph_growth(m)
     _variables_in_traces(m)
-    _caches(m)
+    function_caches.add_facts(m)
     _threads(m)
     _never_reset(m)
     _still_held(m, roots)
@@ -60,7 +69,7 @@ def _scratch(m: Interpreter) -> None:
 def _drained(m: Interpreter, held: InContainer | kept.Optimizer) -> bool:
     """Whether something is taken out of the container, or could be by a function that was not followed."""
     handed_over = isinstance(held.holder, Seq) and held.holder.kind == "queue" and held.holder.state.escaped
-    return bool(held.holder.state.drained) or handed_over or emptied_containers.elsewhere(m, held.spot)
+    return bool(held.holder.state.drained) or handed_over or emptied_containers.elsewhere(m, held)
 
 
 def _graph_state(tensor: Tensor) -> Literal["freed", "kept", "unknown", "used"]:
@@ -96,8 +105,9 @@ def _saves_in(tensor: Tensor, loop: Any) -> bool:
 
 def _needed_below(tensor: Tensor, loop: Any) -> bool:
     """Whether a backward pass after the loop goes through the graph that this one extends, so it stays anyway."""
-    below = [node for node in graphs.closure(tensor.node) if node.state.differentiated]
-    return bool(below) and not _freed_in(tensor, loop)
+    found = graphs.closure(tensor.node)
+    below = any(one.state.differentiated for node in found for one in graphs.alike(node))
+    return below and not _freed_in(tensor, loop)
 
 
 def _trained_through(held: Kept) -> bool:
@@ -391,6 +401,10 @@ def _created_graphs(m: Interpreter) -> None:
     if not m.world.script or (m.world.grads_cleared and None in cleared):
         return
     reset = {id(part) for module in cleared for part in graphs.parts(module)}
+    stepped = {id(one) for optimizer in m.world.optimizers for one in optimizer.state.tensors}
+    for spot, leaf in m.world.leaf_graphs:
+        if None not in cleared and id(leaf) not in stepped:
+            m.add_fact(facts.GraphCreated(holder=spot))
     for spot, repeated, owners in m.world.created_graphs:
         if repeated and (owners or not reset) and not any(id(one) in reset for one in owners):
             m.add_fact(facts.GraphCreated(holder=spot))
@@ -415,37 +429,6 @@ def _variables_in_traces(m: Interpreter) -> None:
         if (spot.module.file, spot.function) not in functions:
             functions.add((spot.module.file, spot.function))
             m.add_fact(facts.VariableInTrace(birth=spot))
-
-
-def _caches(m: Interpreter) -> None:
-    """A cache on a method of a module keeps the module; one on a function of tensors keeps the tensors."""
-    for wrapped in m.world.caches:
-        limit, function = wrapped.options.maxsize, wrapped.inner
-        if not isinstance(function, Func) or (isinstance(limit, int) and limit < 64):
-            continue
-        arguments = [*function.node.args.posonlyargs, *function.node.args.args]
-        method = (
-            function.cls is not None
-            and function.cls.family == "torch.Module"
-            and arguments
-            and arguments[0].arg == "self"
-        )
-        if method or any(_heavy(m, a.annotation) for a in arguments):
-            m.add_fact(facts.CacheKeeps(holder=wrapped.born, birth=function.born, how="lru_cache"))
-
-
-def _heavy(m: Interpreter, annotation: Any) -> bool:
-    """Whether an argument is said to be a tensor or a module."""
-    names: list[str] = []
-    while isinstance(annotation, ast.Attribute):
-        names.insert(0, annotation.attr)
-        annotation = annotation.value
-    if not isinstance(annotation, ast.Name):
-        return False
-    base = m.lookup(annotation.id)
-    if isinstance(base, Class) and not names:
-        return base.family == "torch.Module"
-    return isinstance(base, Ref) and ".".join([base.name, *names]) in ("torch.Tensor", "torch.nn.Module")
 
 
 def _threads(m: Interpreter) -> None:

@@ -57,6 +57,11 @@ def escape(m: Interpreter, values: list[Value], node: ast.AST | None = None) -> 
                 held.state.escaped = True
             elif isinstance(held, (Func, Wrapped)):
                 escape(m, list(retention.captures(m, held)))
+                function: Value = held
+                while isinstance(function, Wrapped):
+                    function = function.inner
+                if isinstance(function, (Seq, Map)):  # its method was passed on
+                    function.state.escaped = True
             # Code that cannot be followed may read what the object holds.
             for own in held.attrs.values() if isinstance(held, Obj) else ():
                 if isinstance(container := best(own), (Seq, Map)):

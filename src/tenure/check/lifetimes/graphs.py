@@ -14,6 +14,7 @@ from tenure.check.value_queries import inside, tensors
 LIMIT = 600
 # Of the two inputs of a product, one is kept if the other requires a gradient; a quotient always keeps its divisor.
 _PRODUCTS = frozenset(["mul", "multiply", "matmul", "mm", "bmm", "mv", "dot", "outer", "inner"])
+_OFTEN = 64  # iterations: a backward pass that comes after more may come once
 _QUOTIENTS = frozenset(["div", "true_divide", "divide"])
 
 
@@ -28,6 +29,17 @@ def closure(node: Node | None) -> list[Node]:
             seen.add(id(one))
             found.append(one)
             waiting.extend(one.parents)
+    return found
+
+
+def alike(node: Node) -> list[Node]:
+    """A node, and those of which only one is followed in its place."""
+    found, seen = [node], {id(node)}
+    for one in found:
+        for other in one.state.alternatives:
+            if id(other) not in seen and len(found) < LIMIT:
+                seen.add(id(other))
+                found.append(other)
     return found
 
 
@@ -181,6 +193,14 @@ def refine(m: Interpreter, tensor: Tensor) -> None:
         m.world.blind_backwards.append((m.clock, m.turn()))
 
 
+def gradient_with_graph(m: Interpreter, leaf: Tensor) -> None:
+    """`x.grad` after backward(create_graph=True), of a leaf that this iteration has created: each references the other."""
+    spot = m.world.created_graphs[-1][0]
+    own = leaf.leaf and leaf.fw == "torch" and not {"param", "any parameter"} & leaf.flags
+    if own and spot.function == leaf.born.function == m.frame.function and spot.line > leaf.born.line and leaf.loops:
+        m.world.leaf_graphs.append((spot, leaf))
+
+
 def _second_time(m: Interpreter, tensor: Tensor, nodes: list[Node], spot: Spot, *, keeps: bool) -> None:
     own = tensor.node
     for one in nodes:
@@ -188,8 +208,13 @@ def _second_time(m: Interpreter, tensor: Tensor, nodes: list[Node], spot: Spot, 
         if isinstance(freed, Spot) and (one.saves or (one is own and one.state.unknown)):
             carried = _earlier_turn(m, one) and not any(n.state.contained for n in nodes if _earlier_turn(m, n))
             carried = carried and _is_state(m, tensor.node, nodes)
+            carried = carried or any(uid in m.world.yielding for uid, _ in one.turn)
             site = one.state.site if carried else None
             m.add_fact(facts.FreedGraph(use=spot, end=freed, birth=one.born, holder=site, carried=carried))
+            return
+        known = freed.spot if isinstance(freed, Maybe) and freed.often and one.saves else None
+        if isinstance(known, Spot) and known.node is spot.node and _accumulates(m, spot.node):
+            m.add_fact(facts.FreedGraph(use=spot, end=known, birth=one.born, carried=False))
             return
     for one in nodes:
         spoiled = one.state.spoiled
@@ -200,6 +225,38 @@ def _second_time(m: Interpreter, tensor: Tensor, nodes: list[Node], spot: Spot, 
         if compiled is not None and keeps:
             m.add_fact(facts.CompiledRetained(use=spot, birth=compiled))
             return
+
+
+def _accumulates(m: Interpreter, call: Any) -> bool:
+    """Whether `if step % 4 == 0: total.backward()` is in a loop that only adds to `total`, and never resets it."""
+    loop = m.loops[-1] if m.loops else None
+    name = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    if loop is None or not isinstance(name, ast.Name) or loop.function != m.frame.function:
+        return False
+    inside_ = syntax.nodes(loop.node)
+    stores = [
+        one for one in inside_ if isinstance(one, ast.Name) and one.id == name.id and not isinstance(one.ctx, ast.Load)
+    ]
+    added = {id(target) for one in inside_ for target in _added_to(one, name.id)}
+    tests = [one.test for one in inside_ if isinstance(one, ast.If) and call in syntax.nodes(one)]
+    periods = [part.right for test in tests for part in syntax.nodes(test) if isinstance(part, ast.BinOp)
+               and isinstance(part.op, ast.Mod)]  # fmt: skip
+    known = [m.evaluate(one) for one in periods]
+    often = all(isinstance(one, Const) and isinstance(one.value, int) and one.value < _OFTEN for one in known)
+    return bool(stores and known) and all(id(one) in added for one in stores) and often and syntax.many_turns(loop)
+
+
+def _added_to(statement: ast.AST, name: str) -> list[ast.expr]:
+    """The target of `name += …` and of `name = name + …`."""
+    if isinstance(statement, ast.AugAssign):
+        return [statement.target]
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.BinOp):
+        sides = (statement.value.left, statement.value.right)
+        again = isinstance(statement.value.op, ast.Add) and any(
+            isinstance(one, ast.Name) and one.id == name for one in sides
+        )
+        return statement.targets if again else []
+    return []
 
 
 def _is_state(m: Interpreter, root: Node | None, nodes: list[Node]) -> bool:

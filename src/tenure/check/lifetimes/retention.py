@@ -176,6 +176,11 @@ def model_aliased(m: Interpreter, value: Value, node: ast.Assign) -> None:
         m.kept.append(kept.ModelAlias(m.spot(node), m.loops[0], one, m.clock))
 
 
+def best_so_far(m: Interpreter, target: ast.expr) -> bool:
+    """`if score > self.score: self.model = model`: an attribute is set where something is better than before."""
+    return isinstance(target, ast.Attribute) and bool(m.world.guards) and "compared" in m.world.guards[-1]
+
+
 def exception_bound(m: Interpreter, value: Obj, node: ast.AST) -> None:
     """`last = error` in a loop: the name keeps it into the next turn."""
     if value.state.keeps_tensors and m.loops and m.world.handlers:

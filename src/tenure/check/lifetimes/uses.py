@@ -36,6 +36,13 @@ def use(m: Interpreter, tensor: Tensor, node: ast.AST, *, sure: bool = True) -> 
             one.spot = one.spot or tensor.born
 
 
+def unfilled(m: Interpreter, gradient: Tensor, node: ast.AST) -> None:
+    """A gradient is used that no backward pass fills, unless a condition asks for it."""
+    source = gradient.state.unfilled
+    if source is not None and not any("=grad" in marks for marks in m.world.guards):
+        m.add_fact(facts.GradientOfNonLeaf(use=m.spot(node), birth=source.born))
+
+
 def used_outside(m: Interpreter, tensor: Tensor, trace: Trace, node: ast.AST) -> None:
     """A traced value is used where its trace is over."""
     fact = m.world.escapes.get(tensor)

@@ -32,6 +32,8 @@ def operation(
                 one.state.taken = True
     for one in inputs:
         uses.use(m, one, node)
+        if one.state.unfilled is not None:
+            uses.unfilled(m, one, node)
         if fw == "tf" and "keras" in one.flags and third_keras(m):
             m.add_fact(facts.KerasSymbolic(use=m.spot(node), birth=one.born, how=name))
     last = name.rpartition(".")[2]

@@ -207,6 +207,11 @@ def _grad_mode(
 def _module(m: Interpreter, name: str, words: Any, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
     if name.endswith("functional_call"):
         inputs = [t for value in args[1:] for t in tensors(value)]
+        owner = best(args[0]) if args else NONE
+        if isinstance(owner, Obj) and owner.cls is not None and m.traces and len(args) > 2:
+            given = best(args[2])  # what the module stores on the way is seen
+            inside_ = m.call(owner, list(given.items) if isinstance(given, Seq) else [given], {}, node)
+            inputs += tensors(inside_)
         made = m.tensor("torch", node, op="call", parents=inputs, graph=True)
         made.trace = next((t.trace for t in inputs if t.trace is not None), made.trace)
         return made
@@ -388,8 +393,8 @@ def method(
         and not isinstance(owner.state.reset, abstract_values.Maybe)
     ):
         m.add_fact(facts.GradientReset(use=m.spot(node), end=owner.state.reset))
-    if (source := owner.state.unfilled) is not None:
-        m.add_fact(facts.GradientOfNonLeaf(use=m.spot(node), birth=source.born))
+    if owner.state.unfilled is not None:
+        uses.unfilled(m, owner, node)
     if name in NUMBERS:
         return Num(varies=owner.varies and name in ("size", "__len__"))
     if name == "data_ptr":

@@ -10,9 +10,11 @@ from tenure.check import facts
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Const, Func, Map, Num, Obj, Seq, Tensor, Value, Wrapped
 from tenure.check.language.iteration import parameter
-from tenure.check.lifetimes import graphs
+from tenure.check.lifetimes import graphs, optimizer_groups
 from tenure.check.models import torch_calls, torch_hooks
 from tenure.check.value_queries import best, inside, tensors
+
+_APPLIED = 6  # modules that `model.apply(f)` is followed for
 
 
 def object_attribute(m: Interpreter, owner: Obj, name: str, node: ast.AST) -> Value | None:
@@ -25,6 +27,10 @@ def object_attribute(m: Interpreter, owner: Obj, name: str, node: ast.AST) -> Va
             made.store.state.ended = owner.state.emptied
         owner.attrs[name] = made
         return made
+    if owner.kind == "optimizer" and name == "param_groups":
+        optimizer_groups.read(m, owner)
+    if owner.kind == "optimizer" and name == "state":
+        return m.obj("optimizer state", node)
     if owner.family == "torch.Module" and name == "training":
         return Num()
     return None
@@ -103,6 +109,7 @@ def _optimizer_method(
         return NONE
     if name == "add_param_group":
         owner.state.stale = None
+        optimizer_groups.added(m, owner, args[0] if args else kwargs.get("param_group", NONE), node)
     return m.unknown(node)
 
 
@@ -155,6 +162,9 @@ def _module_method(
         if name == "requires_grad_":
             wanted = args[0] if args else kwargs.get("requires_grad", Const(value=True))
             graphs.freeze(m, owner, frozen=not (isinstance(wanted, Const) and wanted.value is True))
+        if name == "apply" and args and isinstance(best(args[0]), (Func, Wrapped)):
+            for part in graphs.parts(owner)[:_APPLIED]:
+                m.call(args[0], [part], {}, node)
         if name in ("eval", "train"):
             off = bool(args) and isinstance(args[0], Const) and not args[0].value
             for part in graphs.parts(owner):
