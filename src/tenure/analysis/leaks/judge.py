@@ -25,7 +25,8 @@ _LEAST = 8  # of one origin
 _RISES = 3  # looks with more than the one before
 _FACTOR = 1.3  # from half of the events to the last
 _CYCLES = 5  # waiting for the collector together
-_NAMED = ("attribute", "local", "global", "class", "hook")
+_NAMED = ("attribute", "local", "global", "class", "hook", "optimizer")
+_OPTIMIZER = ("state", "param_groups")  # what an optimizer keeps, by parameter
 _MANY = ("item", "cache", "closure", "exception", "hook", "default", "generator", "thread", "autograd", "key")
 
 
@@ -36,8 +37,11 @@ def leaks(path: Path, scanned: Callable[[], Scan]) -> tuple[Leak, ...]:
     grown = [suspect for suspect in suspects.heard(path) if _grew(suspect) and not _is_by_design(suspect)]
     used = _used_later(scanned, [suspect for suspect in grown if not _pins(suspect)])
     # The buffers alone: what else comes from their line, such as the traces of the function that gives them, is not used.
+    # A step of an optimizer counts as a use of all that it has: that is no use of a parameter that nothing else knows.
     return _leaks(
-        suspect for suspect in grown if suspect.what != "buffers" or suspect.stack not in used or _pins(suspect)
+        suspect
+        for suspect in grown
+        if suspect.what != "buffers" or suspect.stack not in used or _pins(suspect) or _is_only_an_optimizers(suspect)
     )
 
 
@@ -134,9 +138,16 @@ def _is_by_design(suspect: Suspect) -> bool:
         link.kind in ("cache", "closure", "exception") for link in holder.links
     ):
         # Parts of a model; but not those of one that only its optimizer or a cache still knows.
-        return not any(link.kind == "optimizer" for link in holder.links)
+        return not _is_only_an_optimizers(suspect)
     looks = _while_it_lived(suspect.looks)
     return looks[-1].bytes / max(1, looks[-1].count) <= SMALL
+
+
+def _is_only_an_optimizers(suspect: Suspect) -> bool:
+    """Return whether these are parameters that only optimizers still reference: their model has others now, or is gone."""
+    known = [holder for holder in suspect.holders if holder.kind != "native"]
+    reached = all(any(link.kind == "optimizer" for link in holder.links) for holder in known)
+    return bool(suspect.facts.get("parameter")) and bool(known) and reached
 
 
 def _is_small_view(holder: Holder, suspect: Suspect) -> bool:
@@ -248,6 +259,9 @@ def _stores(holder: Holder | None, files: Sequence[str], born: Sequence[Site]) -
     for place in range(len(named)) if holder.kind == "cycle" else reversed(range(len(named))):
         if named[place].kind in _NAMED:
             found = lines.reaching(lines.stores(files, _name(named[place])), named[place])
+            if named[place].kind == "optimizer":  # the program has other things of that name, and sets those
+                both = ([one for one in lines.stores(files, name) if one.how != "set"] for name in _OPTIMIZER)
+                found = next((own for own in both if own), [])
             if found:
                 keys = [] if holder.kind == "cycle" else _keys(named[place + 1 :])
                 inner = holder.links[len(named) + (at is not None) :]

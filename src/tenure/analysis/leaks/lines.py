@@ -13,6 +13,8 @@ from tenure.model import Link, Site
 
 _ADDING = ("append", "add", "extend", "insert", "appendleft", "update", "setdefault", "put", "put_nowait", "push")
 _SEVERAL = ("extend", "update")  # their argument holds what is added
+_IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")  # torch's methods that write into their tensor
+_NO_VALUE = ("requires_grad_", "detach_", "zero_", "fill_", "clamp_", "share_memory_", "retain_grad_", "mul_", "div_")
 _LOOSE = (ast.BinOp, ast.UnaryOp)
 _TIGHT = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 _EMPTY = (ast.Constant, ast.List, ast.Dict, ast.Set)
@@ -20,8 +22,9 @@ _EMPTY = (ast.Constant, ast.List, ast.Dict, ast.Set)
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A statement that stores: where it is, how ("add", "set item", "set", "augment", "hook"), and of what.
+    """A statement that stores: where it is, how ("add", "set item", "set", "augment", "write", "hook"), and of what.
 
+    "write" is a method of the tensor itself, such as `add_`.
     `value` is the source of what is stored or added, and `span` where it stands (lines and columns from 1), if it is
     one value that could be another; `loose` says that it needs parentheses before a method can be called on it.
     `uses_itself` says that the new value is made of the old one, by `+` or by a call (`call`). `keys` are the subscripts
@@ -158,10 +161,14 @@ def _statement(node: ast.AST, file: str, scope: ast.AST) -> Iterator[tuple[str, 
     match node:
         case ast.Call(ast.Attribute(_, method), args) if method.startswith("register_") and "hook" in method and args:
             yield "<hook>", replace(base, how="hook", value=ast.unparse(args[0]))
+        case ast.Call(ast.Attribute(_, "add_param_group"), [group, *_]):  # of an optimizer, by whatever name
+            yield "param_groups", replace(_of(replace(base, how="add"), group), span=None, node=None)
         case ast.Call(ast.Attribute(receiver, method), args) if method in _ADDING and args:
             if method != "setdefault" or not isinstance(args[-1], _EMPTY):
                 added = _of(replace(base, how="add", keys=_keys(receiver)), args[-1])
                 yield last(receiver), replace(added, span=None, node=None) if method in _SEVERAL else added
+        case ast.Call(ast.Attribute(receiver, method), args) if args and _writes(method):
+            yield last(receiver), _of(replace(base, how="write", uses_itself="call"), args[0])
         case ast.Assign(targets, value):
             for target in targets:
                 yield from _assigned(target, value, base)
@@ -169,6 +176,11 @@ def _statement(node: ast.AST, file: str, scope: ast.AST) -> Iterator[tuple[str, 
             yield from _assigned(target, value, base)
         case ast.AugAssign(target, _, value):
             yield last(target), _of(replace(base, how="augment", uses_itself="+", keys=_keys(target)), _one(value))
+
+
+def _writes(method: str) -> bool:
+    """Return whether a method of a tensor writes a value into it: `add_`, `copy_`, `lerp_`."""
+    return method not in _NO_VALUE and _IN_PLACE.fullmatch(method) is not None
 
 
 def _assigned(target: ast.expr, value: ast.expr, base: Store) -> Iterator[tuple[str, Store]]:

@@ -1,0 +1,134 @@
+"""More programs, written as in larger projects: each leak, and a correct program that does almost the same."""
+
+LEAKS = {
+    "an embedding that grows, and its optimizer": (
+        "TN313",
+        """
+import torch
+class Vocabulary(torch.nn.Module):
+    def __init__(self, words=50):
+        super().__init__()
+        self.table = torch.nn.Embedding(words, 32)
+    def grow(self, optimizer, by=10):
+        old = self.table.weight
+        wider = torch.nn.Embedding(len(old) + by, 32)  # born
+        wider.weight.data[: len(old)] = old.data
+        optimizer.add_param_group({"params": list(wider.parameters())})  # held
+        self.table = wider
+vocabulary = Vocabulary()
+sgd = torch.optim.SGD(vocabulary.parameters(), lr=0.1, momentum=0.9)
+for chapter in range(40):
+    for _ in range(2):
+        vocabulary.table(torch.randint(50, (16,))).square().mean().backward()
+        sgd.step(); sgd.zero_grad()
+    vocabulary.grow(sgd)
+""",
+    ),
+    "points that are split, and the state of the old ones": (
+        "TN313",
+        """
+import torch
+points = torch.nn.Parameter(torch.randn(256, 3))
+adam = torch.optim.Adam([points], lr=0.01)
+for round in range(60):
+    adam.zero_grad()
+    points.square().sum().backward()
+    adam.step()
+    split = torch.nn.Parameter(torch.cat((points.data[1:], points.data[:1] * 0.5)))  # born
+    adam.state[split] = {k: v.clone() for k, v in adam.state[points].items()}  # held
+    adam.param_groups[0]["params"] = [split]
+    points = split
+""",
+    ),
+    "a running statistic in a buffer": (
+        "TN303",
+        """
+import torch
+class Whiten(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(width))
+    def forward(self, x):
+        mean = x.mean(0)
+        self.centre.lerp_(mean, 0.1)  # held
+        return x - mean
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), Whiten(16), torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for batch in range(60):
+    loss = (net(torch.randn(32, 8)) - 1).square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+""",
+    ),
+    "a running number of two calls": (
+        "TN301",
+        """
+import torch
+class Scale:
+    def __init__(self): self.range = torch.ones(1)
+    def update(self, x):
+        self.range.mul_(0.9).add_(0.1 * x.abs().max())  # held
+        return x / x.abs().max()
+def main():
+    scale, encoder = Scale(), torch.nn.Linear(8, 8)
+    optimizer = torch.optim.Adam(encoder.parameters())
+    for batch in range(60):
+        loss = scale.update(encoder(torch.randn(4, 8))).square().mean()
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+main()
+""",
+    ),
+}
+
+CLEAN = {
+    "columns that stay part of the model": """
+import torch
+class Progressive(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.columns = torch.nn.ModuleList()
+    def forward(self, x): return sum(column(x) for column in self.columns)
+model = Progressive()
+optimizer = None
+for task in range(40):
+    column = torch.nn.Linear(32, 8)
+    model.columns.append(column)
+    if optimizer is None: optimizer = torch.optim.Adam(column.parameters())
+    else: optimizer.add_param_group({"params": column.parameters()})
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.randn(16, 32)).square().mean().backward()
+        optimizer.step()
+print(len(model.columns))
+""",
+    "points that are split, and their state with them": """
+import torch
+def train():
+    points = torch.nn.Parameter(torch.randn(256, 3))
+    adam = torch.optim.Adam([points], lr=0.01)
+    for round in range(60):
+        adam.zero_grad()
+        points.square().sum().backward()
+        adam.step()
+        split = torch.nn.Parameter(torch.cat((points.data[1:], points.data[:1] * 0.5)))
+        adam.state[split] = adam.state.pop(points)
+        adam.param_groups[0]["params"] = [split]
+        points = split
+train()
+""",
+    "a running statistic without graph": """
+import torch
+class Whiten(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(width))
+    def forward(self, x):
+        mean = x.mean(0)
+        self.centre.lerp_(mean.detach(), 0.1)
+        return x - mean
+net = torch.nn.Sequential(torch.nn.Linear(8, 16), Whiten(16), torch.nn.Linear(16, 1))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+for batch in range(60):
+    loss = (net(torch.randn(32, 8)) - 1).square().mean()
+    optimizer.zero_grad(); loss.backward(); optimizer.step()
+""",
+}
