@@ -77,6 +77,42 @@ def main():
 main()
 """,
     ),
+    "probes on a shared model, never taken off": (
+        "TN304",
+        """
+import torch
+class Probe:
+    def __init__(self, net):
+        self.seen = []
+        net[0].register_forward_hook(self.remember)
+    def remember(self, layer, given, made):
+        self.seen.append(made.detach() * 2)  # born
+    def answer(self, net, x):
+        with torch.no_grad(): net(x)
+        return float(self.seen[-1].mean())
+def query(net):
+    return Probe(net).answer(net, torch.randn(16, 64))
+def main():
+    net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU())
+    print(sum(query(net) for _ in range(40)) < 1e9)
+main()
+""",
+    ),
+    "reports of finished trainings": (
+        "TN312",
+        """
+import keras, numpy as np
+def trial(width):
+    layers = [keras.layers.Input((6,)), keras.layers.Dense(width, activation="relu"), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile("sgd", "mse", run_eagerly=True)
+    return model.fit(np.ones((32, 6)), np.ones((32, 1)), batch_size=8, verbose=0)
+reports = []
+for n in range(24):
+    reports.append(trial(512 + n))  # held
+print(min(report.history["loss"][0] for report in reports) < 9)
+""",
+    ),
 }
 
 CLEAN = {
@@ -130,5 +166,41 @@ optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 for batch in range(60):
     loss = (net(torch.randn(32, 8)) - 1).square().mean()
     optimizer.zero_grad(); loss.backward(); optimizer.step()
+""",
+    "a model in functions, with cycles of its own": """
+import torch
+class Node(torch.nn.Module):
+    def __init__(self, parent=None):
+        super().__init__()
+        self.layer = torch.nn.Linear(32, 32)
+        self.above = [parent]
+        self.below = torch.nn.ModuleList(Node(self) for _ in range(8)) if parent is None else []
+    def forward(self, x): return self.layer(x) + sum(node(x) for node in self.below)
+def main():
+    tree = Node()
+    for _ in range(60): tree(torch.randn(4, 32)).sum().item()
+main()
+""",
+    "numbers of finished trainings": """
+import keras, numpy as np
+def trial(width):
+    layers = [keras.layers.Input((6,)), keras.layers.Dense(width, activation="relu"), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.compile("sgd", "mse", run_eagerly=True)
+    return model.fit(np.ones((32, 6)), np.ones((32, 1)), batch_size=8, verbose=0).history
+history = []
+for n in range(16):
+    history.append(trial(64 + n))
+print(min(one["loss"][0] for one in history) < 9)
+""",
+    "models that vote in the end": """
+import keras, numpy as np
+models = []
+for n in range(12):
+    model = keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(128), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.fit(np.ones((16, 6)), np.ones((16, 1)), batch_size=8, verbose=0)
+    models.append(model)
+print(float(sum(model(np.ones((2, 6))) for model in models)[0, 0]) < 1e9)
 """,
 }

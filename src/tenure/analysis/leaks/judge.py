@@ -15,7 +15,7 @@ from pathlib import Path
 from tenure import sites
 from tenure.analysis.leaks import lines, matching, uses
 from tenure.analysis.leaks.collected import used_later
-from tenure.analysis.leaks.model import SMALL, Leak, family, grows_at
+from tenure.analysis.leaks.model import SMALL, Leak, family, grows_at, is_private
 from tenure.analysis.scan import Scan
 from tenure.model import Holder, Link, Site
 from tenure.trace import suspects
@@ -134,6 +134,8 @@ def _is_by_design(suspect: Suspect) -> bool:
         return False
     if grows_at(holder.links) is None and holder.links[0].kind not in ("thread", "generator", "coroutine"):
         return True  # one name cannot hold many
+    if suspect.framework == "tensorflow" and _is_a_librarys_list(holder, suspect):
+        return True
     if suspect.facts.get("parameter") and not any(
         link.kind in ("cache", "closure", "exception") for link in holder.links
     ):
@@ -150,6 +152,19 @@ def _is_only_an_optimizers(suspect: Suspect) -> bool:
     return bool(suspect.facts.get("parameter")) and bool(known) and reached
 
 
+def _is_a_librarys_list(holder: Holder, suspect: Suspect) -> bool:
+    """Return whether they are in a private list of one object, of which the program has no word: its variables, say.
+
+    A line such as `model.fit(...)` creates much, and what is left of earlier models waits for the collector.
+    """
+    at = grows_at(holder.links)
+    link = holder.links[at - 1] if at else None
+    if link is None or not is_private(link):
+        return False
+    files = [site.file for site in sites.read(suspect.stack) if sites.is_user(site.file)]
+    return not any(lines.mentions(file, _name(link)) for file in files)
+
+
 def _is_small_view(holder: Holder, suspect: Suspect) -> bool:
     whole = suspect.facts.get("whole") or 0
     return holder.nbytes is not None and holder.nbytes * 4 <= whole
@@ -164,7 +179,7 @@ def _is_of_the_users(holder: Holder, suspect: Suspect) -> bool:
     names = [link.text.rpartition(".")[2] for link in holder.links if link.kind == "attribute"]
     graph = any(link.kind == "autograd" for link in holder.links)
     return (graph and bool(lines.calls(files, "backward", "create_graph"))) or any(
-        lines.stores(files, name) for name in names
+        lines.sets_attribute(files, name) for name in names
     )
 
 
@@ -176,6 +191,8 @@ def _best(suspect: Suspect) -> Holder | None:
         foreign = site is not None and not sites.is_user(site.file)
         # A record that a variable names for now holds one of them; what holds many has a list, a hook, a cache.
         passing = holder.kind == "local" and not any(link.kind in _MANY for link in holder.links)
+        if suspect.framework == "tensorflow":
+            passing = passing or _is_a_librarys_list(holder, suspect)
         if suspect.what == "nodes":  # what another graph has saved of a value does not hold the value's own graph
             passing = any(link.kind == "saved" for link in holder.links)
         # Of several names that lead into the same graph, the state that each step computes from itself carries it on.

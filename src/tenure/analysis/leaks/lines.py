@@ -29,7 +29,7 @@ class Store:
     one value that could be another; `loose` says that it needs parentheses before a method can be called on it.
     `uses_itself` says that the new value is made of the old one, by `+` or by a call (`call`). `keys` are the subscripts
     between the name and what is added to, "" where one is no constant. `node` is the value, `scope` the function, `last`
-    the statement's last line.
+    the statement's last line. `of_attribute` says that the name is an attribute's.
     """
 
     site: Site
@@ -43,6 +43,7 @@ class Store:
     node: ast.expr | None = field(default=None, compare=False)
     scope: ast.AST | None = field(default=None, compare=False)
     last: int = 0
+    of_attribute: bool = False
 
     @property
     def text(self) -> str:
@@ -86,6 +87,11 @@ def reaching(found: list[Store], link: Link) -> list[Store]:
 def _arguments(scope: ast.AST | None) -> list[ast.arg]:
     arguments = getattr(scope, "args", None)
     return [] if arguments is None else [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+
+
+def sets_attribute(files: Iterable[str], name: str) -> bool:
+    """Return whether a statement in these files sets such an attribute of any object, or adds to what it has there."""
+    return any(own == name and store.of_attribute for file in dict.fromkeys(files) for own, store in _all(file))
 
 
 def hooks(files: Iterable[str]) -> list[Store]:
@@ -158,6 +164,12 @@ def _found(node: ast.AST, file: str, scope: ast.AST) -> Iterator[tuple[str, Stor
 def _statement(node: ast.AST, file: str, scope: ast.AST) -> Iterator[tuple[str, Store]]:
     line, function = getattr(node, "lineno", 0), getattr(scope, "name", "")
     base = Store(Site(file, line, function), "set", function=function, scope=scope, last=last_line(node))
+    if isinstance(node, ast.Call):
+        called = node.func
+        on = called.value if isinstance(called, ast.Attribute) else called
+        base = replace(base, of_attribute=_is_attribute(on))
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        base = replace(base, of_attribute=_is_attribute(node.target))
     match node:
         case ast.Call(ast.Attribute(_, method), args) if method.startswith("register_") and "hook" in method and args:
             yield "<hook>", replace(base, how="hook", value=ast.unparse(args[0]))
@@ -178,6 +190,14 @@ def _statement(node: ast.AST, file: str, scope: ast.AST) -> Iterator[tuple[str, 
             yield last(target), _of(replace(base, how="augment", uses_itself="+", keys=_keys(target)), _one(value))
 
 
+def _is_attribute(target: ast.expr) -> bool:
+    """Return whether the last name of a target is an attribute's, as `assignments.last` gives it."""
+    match target:
+        case ast.Subscript(inner) | ast.Call(ast.Attribute(inner)) | ast.Starred(inner):
+            return _is_attribute(inner)
+    return isinstance(target, ast.Attribute)
+
+
 def _writes(method: str) -> bool:
     """Return whether a method of a tensor writes a value into it: `add_`, `copy_`, `lerp_`."""
     return method not in _NO_VALUE and _IN_PLACE.fullmatch(method) is not None
@@ -193,6 +213,7 @@ def _assigned(target: ast.expr, value: ast.expr, base: Store) -> Iterator[tuple[
                 yield from ((name, replace(store, span=None)) for name, store in _assigned(one, value, base))
         return
     name, keys = last(target), _keys(target)
+    base = replace(base, of_attribute=_is_attribute(target))
     if isinstance(target, ast.Subscript):
         if not isinstance(value, _EMPTY) or _parts(value):
             yield name, _of(replace(base, how="set item", keys=keys), value)
