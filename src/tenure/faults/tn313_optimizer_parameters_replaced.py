@@ -41,10 +41,32 @@ from tenure.model import Holder
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.explain.raised import Raised
     from tenure.findings import Finding
     from tenure.model import Link
 
 FAULT = Fault("TN313", "optimizer-parameters-replaced", __doc__)
+
+
+_OPTIMIZERS = (
+    "SGD", "Adam", "AdamW", "Nadam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Ftrl", "Lion", "Lamb", "Adafactor", "Muon",
+)  # fmt: skip
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A Keras optimizer gets variables that it was not built for: of another model, or of layers that are new."""
+    if not raised.says(
+        r"optimizer can only be called for the variables it was originally built with|optimizer cannot recognize variable"
+    ):
+        return None
+    return FAULT.finding(
+        "this optimizer was built for other variables, and has no state for this one",
+        [*raised.calls("birth", *_OPTIMIZERS)[:1], *raised.use],
+        reason="A Keras optimizer creates its state with the first variables that it gets, and keeps those.",
+        fix=Fix("create an optimizer for each model, after its last layer is built: a new model needs a new optimizer"),
+        certain=False,
+        labels={"birth": "optimizer created here"},
+    )
 
 
 def in_run(leak: Leak) -> Finding | None:
