@@ -113,6 +113,21 @@ for n in range(24):
 print(min(report.history["loss"][0] for report in reports) < 9)
 """,
     ),
+    "a loop that closes over each round's target": (
+        "TN311",
+        """
+import jax, jax.numpy as jnp
+def solve(target, x):
+    @jax.jit
+    def body(i, x):
+        return x - 0.1 * (x - target)
+    return jax.lax.fori_loop(0, 20, body, x)  # born
+x = jnp.zeros(8)
+for round in range(40):
+    x = solve(jnp.full(8, float(round)), x)
+print(float(x.sum()) > 0)
+""",
+    ),
 }
 
 CLEAN = {
@@ -202,5 +217,28 @@ for n in range(12):
     model.fit(np.ones((16, 6)), np.ones((16, 1)), batch_size=8, verbose=0)
     models.append(model)
 print(float(sum(model(np.ones((2, 6))) for model in models)[0, 0]) < 1e9)
+""",
+    "a loop that gets each round's target": """
+import jax, jax.numpy as jnp
+def body(i, state):
+    x, target = state
+    return x - 0.1 * (x - target), target
+def solve(target, x):
+    return jax.lax.fori_loop(0, 20, body, (x, target))[0]
+x = jnp.zeros(8)
+for round in range(40):
+    x = solve(jnp.full(8, float(round)), x)
+print(float(x.sum()) > 0)
+""",
+    "a branch that is written where it is used": """
+import jax, jax.numpy as jnp
+def update(w, scale):
+    grads = scale * w / scale
+    def good(w): return w - 0.1 * grads, scale * 1.5
+    def overflow(w): return w, scale * 0.5
+    return jax.lax.cond(jnp.all(jnp.isfinite(grads)), good, overflow, w)
+w, scale = jnp.ones(70), jnp.float32(8.0)
+for step in range(20): w, scale = update(w, scale)
+print(float(w.sum()) > 0)
 """,
 }

@@ -27,6 +27,8 @@ _FACTOR = 1.3  # from half of the events to the last
 _CYCLES = 5  # waiting for the collector together
 _NAMED = ("attribute", "local", "global", "class", "hook", "optimizer")
 _OPTIMIZER = ("state", "param_groups")  # what an optimizer keeps, by parameter
+# What JAX calls the programs of its loops and branches, and the functions that make them.
+_CONTROL = {"scan": ("scan", "fori_loop"), "while": ("while_loop", "fori_loop"), "cond": ("cond", "switch")}
 _MANY = ("item", "cache", "closure", "exception", "hook", "default", "generator", "thread", "autograd", "key")
 
 
@@ -117,6 +119,8 @@ def _is_by_design(suspect: Suspect) -> bool:
     if suspect.what == "operations":
         return not suspect.stack
     if suspect.what == "traces":  # of a function that the user has a name for
+        if suspect.framework == "jax" and suspect.name in _CONTROL:
+            return not _control_flow(suspect)
         return not any(lines.mentions(site.file, suspect.name) for site in sites.read(suspect.stack))
     if holder is None:
         return suspect.what == "buffers"
@@ -143,6 +147,12 @@ def _is_by_design(suspect: Suspect) -> bool:
         return not _is_only_an_optimizers(suspect)
     looks = _while_it_lived(suspect.looks)
     return looks[-1].bytes / max(1, looks[-1].count) <= SMALL
+
+
+def _control_flow(suspect: Suspect) -> str:
+    """Return the loop or branch of JAX that the user's line calls with a function that it has just jitted, or ""."""
+    site = next(iter(sites.read(suspect.stack)), None)
+    return "" if site is None else lines.with_jitted_body(site, _CONTROL[suspect.name])
 
 
 def _is_only_an_optimizers(suspect: Suspect) -> bool:
@@ -241,7 +251,7 @@ def leak_of(suspect: Suspect) -> Leak:
     return Leak(
         framework=suspect.framework,
         what=suspect.what,
-        name=suspect.name,
+        name=(suspect.what == "traces" and suspect.name in _CONTROL and _control_flow(suspect)) or suspect.name,
         born=born,
         count=last.count,
         bytes=last.bytes,

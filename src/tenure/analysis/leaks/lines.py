@@ -129,6 +129,33 @@ def hook_functions(files: Iterable[str]) -> frozenset[str]:
     )
 
 
+def with_jitted_body(site: Site, calls: tuple[str, ...]) -> str:
+    """Return which of these the line calls with a function that is jitted in the same function or loop, or ""."""
+    repeated = (ast.FunctionDef, ast.AsyncFunctionDef, ast.For, ast.While)
+    around = [
+        node
+        for node in ast.walk(tree(site.file))
+        if isinstance(node, repeated) and node.lineno < site.line <= last_line(node)
+    ]
+    if not around:
+        return ""
+    inside = list(ast.walk(max(around, key=lambda node: node.lineno)))
+    jitted = set()
+    for node in inside:
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=[*decorators]):
+                jitted |= {name} if any(is_name(part, "jit") for one in decorators for part in ast.walk(one)) else set()
+            case ast.Assign([ast.Name(name)], ast.Call(function)) if last(function) == "jit":
+                jitted.add(name)
+    here = (
+        node
+        for node in inside
+        if isinstance(node, ast.Call) and node.lineno <= site.line <= last_line(node) and last(node.func) in calls
+    )
+    bodies = (node for node in here if any(isinstance(one, ast.Name) and one.id in jitted for one in node.args))
+    return next((ast.unparse(node.func) for node in bodies), "")
+
+
 def mentions(file: str, name: str) -> bool:
     """Whether a file has this name, or functions without one."""
     if name == "<lambda>":
