@@ -6,14 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import leaking
+import leaking_in_projects
 import pytest
-from leaking import CLEAN, LEAKS
 
 import tenure
 from tenure.analysis import leaks
 from tenure.model import Holder, Link, Site
 from tenure.trace.suspects import Look, Suspect
 
+LEAKS = leaking.LEAKS | leaking_in_projects.LEAKS
+CLEAN = leaking.CLEAN | leaking_in_projects.CLEAN
 PROGRAMS = Path(__file__).with_name("programs")
 
 

@@ -6,7 +6,7 @@ import ast
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from tenure.explain import carried, values
 from tenure.explain.flow import Flow, Step, meets, reads
@@ -274,10 +274,7 @@ class Autograd:
         found = self.raised.calls("end", "zero_grad")
         for source in self.raised.sources:
             for node in source.nodes:
-                none = (
-                    isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is None
-                )
-                if none and any(dotted(target).endswith(".grad") for target in targets_of(node)):  # type: ignore[arg-type]
+                if _resets(node):
                     found.append(source.place("end", node))
         return found
 
@@ -289,14 +286,15 @@ class Autograd:
                 continue
             function = source.function(frame.line)
             calls = [
-                call
+                (call.lineno, dotted(call.func).endswith("zero_grad"))
                 for call in source.calls("zero_grad", *_PASSES)
                 if source.owner(call) is function and call.lineno != frame.line
             ]
+            calls += [(node.lineno, True) for node in source.nodes if _resets(node) and source.owner(node) is function]
             if calls:
-                before = [call for call in calls if call.lineno < frame.line]
-                last = before[-1] if before else calls[-1]  # of the loop's last turn
-                return not dotted(last.func).endswith("zero_grad")
+                calls.sort()
+                before = [call for call in calls if call[0] < frame.line]
+                return not (before or calls)[-1][1]  # the last of them: of the loop's last turn, if none is before
         return False
 
     def inference_births(self) -> list[Place]:
@@ -338,6 +336,13 @@ def _has_graph(step: Step) -> bool:
 
 def _tail(name: str) -> str:
     return name.rpartition(".")[2]
+
+
+def _resets(node: ast.AST) -> TypeGuard[ast.Assign]:
+    """Return whether this is `p.grad = None`."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant) or node.value.value is not None:
+        return False
+    return any(dotted(target).endswith(".grad") for target in targets_of(node))
 
 
 def _change(source: Source, node: ast.AST) -> str | None:

@@ -130,6 +130,8 @@ def _step(node: ast.stmt) -> Step | None:
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
         # `losses.append(x)` binds what it is called on; `x.detach_()` too.
         call = node.value
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "backward":
+            return None  # nothing is bound by `x.sum().backward()`
         keeper = dotted(call.func).rpartition(".")[0]
         arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
         read = {name for argument in arguments for name in reads(argument)}

@@ -41,6 +41,27 @@ def exports(raised: Raised) -> tuple[list[Place], tuple[Edit, ...]]:
     return places, edits
 
 
+_LENT = ("from_numpy", "frombuffer", "as_tensor", "asarray", "from_dlpack", "share_memory_", "from_file")
+
+
+def lent(raised: Raised) -> list[Place]:
+    """Return where what the failing line names got memory that torch did not allocate."""
+    here, source = raised.here, raised.source(raised.here)
+    statement = source.statement(here.line) if source and here else None
+    if statement is None:
+        return []
+    named = {_tail(dotted(node)) for node in ast.walk(statement) if isinstance(node, ast.Name | ast.Attribute)}
+    found = []
+    for near in raised.sources:
+        for call in near.calls(*_LENT):
+            bound = near.statement(call.lineno)
+            targets = {_tail(dotted(target)) for target in (targets_of(bound) if bound else ())}
+            on = _tail(dotted(call.func).rpartition(".")[0])  # of `x.share_memory_()`
+            if (targets | {on}) & named or bound is statement:
+                found.append(near.place("birth", call))
+    return found
+
+
 def _changed(statement: ast.stmt | None) -> list[str]:
     """What a statement calls a method on or adds to."""
     if statement is None:

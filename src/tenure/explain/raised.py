@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import Any
@@ -15,6 +15,7 @@ from tenure.explain import escapes, kept, leaks, message
 from tenure.explain.autograd import Autograd
 from tenure.explain.endings import Endings
 from tenure.explain.escapes import Escape
+from tenure.explain.flow import Flow
 from tenure.explain.graphs import Graphs
 from tenure.explain.source import Source, name_of, names_in, read
 from tenure.findings import Edit, Place, Role
@@ -186,6 +187,16 @@ class Raised:
         """A place that a message names."""
         return self.place(role, Frame(file, line, ""))
 
+    @cached_property
+    def loops(self) -> list[Place]:
+        """The loops that the user's frames are in, the outermost first."""
+        found = []
+        for frame in self.user:
+            source = self.source(frame)
+            around = Flow(source, source.function(frame.line)).loops(frame.line) if source is not None else []
+            found += [self.place("holder", replace(frame, line=loop.lineno)) for loop in reversed(around)]
+        return found
+
     def calls(self, role: Role, *endings: str) -> list[Place]:
         """The calls in the sources of something whose dotted name ends so."""
         return [source.place(role, call) for source in self.sources for call in source.calls(*endings)]
@@ -255,6 +266,11 @@ class Raised:
     def exports(self) -> tuple[list[Place], tuple[Edit, ...]]:
         """Where views were made of the buffer that the failing line resizes, and the edit that makes a copy."""
         return kept.exports(self)
+
+    @cached_property
+    def lent(self) -> list[Place]:
+        """Where what the failing line names got memory that its framework did not allocate."""
+        return kept.lent(self)
 
     @cached_property
     def weak_maps(self) -> tuple[list[Place], list[Place]]:

@@ -72,7 +72,7 @@ def in_exception(raised: Raised) -> Finding | None:
     """A symbolic value is read as a number while its function is being traced."""
     if (
         raised.kind in _JAX
-        or raised.says(r"passed to \w*Tracer\.__format__", "TypeError")
+        or raised.says(r"passed to \w*Tracer\.__format__|unhashable type: '\w*Tracer'", "TypeError")
         or raised.says("Abstract tracer value encountered where concrete value is expected")
         or raised.says(_STATIC, "TypeError", "IndexError")
     ):
@@ -93,11 +93,26 @@ def _found(raised: Raised, framework: str, what: str) -> Finding:
             ".numpy(), `if` without AutoGraph, and NumPy functions need the values immediately."
         ),
         fix=Fix(
-            "use `jnp.where` or `lax.cond`, make the argument static (`static_argnums`), or read the value outside"
+            _fix_in_jax(raised)
             if jax
             else "use a TensorFlow operation, wrap the Python function with `tf.py_function`, or read the value outside"
         ),
     )
+
+
+def _fix_in_jax(raised: Raised) -> str:
+    if raised.kind == "NonConcreteBooleanIndexError":
+        return "keep the shape: `jnp.where(mask, x, 0)`, or `jnp.nonzero(mask, size=n)`; or index outside the traced function"
+    if raised.says(_STATIC):
+        return (
+            "make the argument that decides the shape static (`static_argnums`, `static_argnames`), or use "
+            "`lax.dynamic_slice` for a part of fixed size"
+        )
+    if raised.says(r"__format__"):
+        return "print with `jax.debug.print`, or print the value that the traced function returns"
+    if raised.says(r"unhashable type"):
+        return "use a static argument or a name as the key: a traced value cannot be compared yet"
+    return "use `jnp.where` or `lax.cond`, make the argument static (`static_argnums`), or read the value outside"
 
 
 _REMEDY = {

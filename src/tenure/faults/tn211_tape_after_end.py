@@ -75,6 +75,13 @@ def in_exception(raised: Raised) -> Finding | None:
 def _twice(raised: Raised) -> Finding:
     here = raised.here
     tapes = raised.calls("birth", "GradientTape")
+    if raised.says(r"Tape is (?:still|already) recording"):
+        return FAULT.finding(
+            "this GradientTape is entered again while it still records",
+            [*tapes[:1], *raised.use],
+            reason="A tape records from the beginning of its `with` block to its end, and cannot begin a second time in between.",
+            fix=Fix("create a tape of its own for each `with` block: `with tf.GradientTape() as tape:`"),
+        )
     asked = [
         place
         for place in raised.calls("end", "gradient", "jacobian", "batch_jacobian")

@@ -41,6 +41,7 @@ from tenure.faults.base import Fault
 from tenure.findings import Fix
 
 if TYPE_CHECKING:
+    from tenure.analysis.leaks.lines import Store
     from tenure.analysis.leaks.model import Leak
     from tenure.explain.raised import Raised
     from tenure.findings import Finding
@@ -78,9 +79,17 @@ def in_run(leak: Leak) -> Finding | None:
         FAULT,
         leak,
         f"{growth.name(leak)} carries the autograd graph of every earlier step ({growth.rate(leak)})",
-        growth.detached_in_loop(leak, "detach the state between steps"),
+        _written_without(store)
+        if store.how == "write"
+        else growth.detached_in_loop(leak, "detach the state between steps"),
         "Each state is computed from the previous one, so its graph reaches back to the first step.",
     )
+
+
+def _written_without(store: Store) -> Fix:
+    """What is written into the state keeps its graph for this step's own use, so this changes no line by itself."""
+    value = f"({store.value})" if store.loose else store.value
+    return Fix(f"write the value without its graph: `{value}.detach()`")
 
 
 def in_source(found: Found) -> Iterator[Finding]:

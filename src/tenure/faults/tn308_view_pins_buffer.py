@@ -53,7 +53,9 @@ _PINNED = (
 
 
 def in_exception(raised: Raised) -> Finding | None:
-    """A buffer is resized or closed while an array or tensor still reads its memory."""
+    """A buffer is resized or closed while an array or tensor still reads its memory, or the tensor on it is resized."""
+    if raised.says(r"Trying to resize storage that is not resizable", "RuntimeError"):
+        return _borrowed(raised)
     if not raised.says(_PINNED, "BufferError", "ValueError"):
         return None
     views, edits = raised.exports
@@ -66,6 +68,23 @@ def in_exception(raised: Raised) -> Finding | None:
         fix=Fix("copy the data, `np.frombuffer(buffer).copy()`, or drop the array before this line", edits=edits),
         certain=bool(views),
         labels={"birth": "view created here"},
+    )
+
+
+def _borrowed(raised: Raised) -> Finding | None:
+    """The failing line resizes a tensor, also by `out=`, whose memory torch did not allocate."""
+    lent = raised.lent
+    if not lent:
+        return None
+    return FAULT.finding(
+        "this tensor cannot change its size: its memory belongs to an array or to another process",
+        [*lent[:1], *raised.use],
+        reason="from_numpy, frombuffer and share_memory_ give a tensor on memory that torch did not allocate, and cannot move.",
+        fix=Fix(
+            "let torch allocate it: `torch.tensor(array)` or `x.clone()`; or make the buffer large enough for the result"
+        ),
+        certain=False,
+        labels={"birth": "memory lent here"},
     )
 
 

@@ -41,9 +41,27 @@ from tenure.findings import Fix
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.explain.raised import Raised
     from tenure.findings import Finding
 
 FAULT = Fault("TN310", "graph-grows-in-loop", __doc__)
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A loop adds an operation to a graph that is finalized."""
+    if not raised.says(r"Graph is finalized and cannot be modified", "RuntimeError"):
+        return None
+    if not raised.loops:
+        return None
+    return FAULT.finding(
+        "this loop creates an operation, but the graph is finalized",
+        [*raised.use, *raised.loops[-1:]],
+        reason="In graph mode each call adds operations to the graph. finalize() turns that into an error, because a graph only grows.",
+        fix=Fix(
+            "create the operations once, before finalize() and the loop, and feed what changes through a placeholder"
+        ),
+        labels={"holder": "repeated here"},
+    )
 
 
 def in_run(leak: Leak) -> Finding | None:

@@ -50,6 +50,18 @@ FAULT = Fault("TN311", "retracing", __doc__)
 def in_run(leak: Leak) -> Finding | None:
     """A function is traced repeatedly, or arrays that its traces closed over accumulate in the compiler's cache."""
     if leak.what == "traces":
+        if leak.framework == "jax" and leak.name.rpartition(".")[2] in _CONTROL:
+            return growth.told(
+                FAULT,
+                leak,
+                f"this {leak.name}() was compiled {leak.count:,} times, for a body that is jitted again each time",
+                Fix(
+                    "jit the body, or better the whole function, once, before the loop; what changes is an argument or part of "
+                    "the carry"
+                ),
+                "Outside of jit, JAX compiles a loop or branch when it is called, and finds it again only by the same function "
+                "object and the same shapes.",
+            )
         return growth.told(
             FAULT,
             leak,
@@ -69,6 +81,7 @@ def in_run(leak: Leak) -> Finding | None:
     return None
 
 
+_CONTROL = ("scan", "fori_loop", "while_loop", "cond", "switch")
 _FIX = Fix(
     "pass what changes as an array argument, pad to a few shapes, and create functions and lambdas once, before the loop"
 )

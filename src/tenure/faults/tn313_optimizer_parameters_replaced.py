@@ -37,29 +37,76 @@ from tenure.check.fact import Found
 from tenure.faults import growth
 from tenure.faults.base import Fault
 from tenure.findings import Fix
+from tenure.model import Holder
 
 if TYPE_CHECKING:
     from tenure.analysis.leaks.model import Leak
+    from tenure.explain.raised import Raised
     from tenure.findings import Finding
     from tenure.model import Link
 
 FAULT = Fault("TN313", "optimizer-parameters-replaced", __doc__)
 
 
+_OPTIMIZERS = (
+    "SGD", "Adam", "AdamW", "Nadam", "Adamax", "Adagrad", "Adadelta", "RMSprop", "Ftrl", "Lion", "Lamb", "Adafactor", "Muon",
+)  # fmt: skip
+
+
+def in_exception(raised: Raised) -> Finding | None:
+    """A Keras optimizer gets variables that it was not built for: of another model, or of layers that are new."""
+    if not raised.says(
+        r"optimizer can only be called for the variables it was originally built with|optimizer cannot recognize variable"
+    ):
+        return None
+    return FAULT.finding(
+        "this optimizer was built for other variables, and has no state for this one",
+        [*raised.calls("birth", *_OPTIMIZERS)[:1], *raised.use],
+        reason="A Keras optimizer creates its state with the first variables that it gets, and keeps those.",
+        fix=Fix("create an optimizer for each model, after its last layer is built: a new model needs a new optimizer"),
+        certain=False,
+        labels={"birth": "optimizer created here"},
+    )
+
+
 def in_run(leak: Leak) -> Finding | None:
-    """Optimizers are kept, and with them the parameters, gradients and state of models that are gone."""
-    if leak.suspect is None or not _reached_through_optimizers(leak.links):
+    """Optimizers are kept, or one keeps the parameters, gradients and state of models and layers that are gone."""
+    if leak.suspect is None or not leak.has("optimizer"):
+        return None
+    if _reached_through_optimizers(leak.links):
+        return growth.told(
+            FAULT,
+            leak,
+            f"optimizers in {growth.name(leak)} keep parameters and state of earlier models ({growth.rate(leak)})",
+            Fix(
+                "drop the optimizer together with its model: clear the list, or call the library's own function, such as `free_memory()`"
+            ),
+            _REASON,
+        )
+    if not leak.facts.get("parameter"):
         return None
     return growth.told(
         FAULT,
         leak,
-        f"optimizers in {growth.name(leak)} keep parameters and state of earlier models ({growth.rate(leak)})",
+        f"{_optimizer(leak)} keeps parameters that were replaced, and their state ({growth.rate(leak)})",
         Fix(
-            "drop the optimizer together with its model: clear the list, or call the library's own function, such as `free_memory()`"
+            "when a parameter is replaced, take the old one out: `optimizer.state.pop(old, None)`, and its entry in "
+            "`optimizer.param_groups`; or create the optimizer again"
         ),
-        "An optimizer references every parameter that it was created for, and so its gradient, and the state that it keeps "
-        "for it.",
+        _REASON,
     )
+
+
+_REASON = (
+    "An optimizer references every parameter that it was created for, and so its gradient, and the state that it keeps "
+    "for it."
+)
+
+
+def _optimizer(leak: Leak) -> str:
+    """The optimizer as the user's source names it."""
+    at = next(place for place, link in enumerate(leak.links) if link.kind == "optimizer")
+    return f"`{Holder(leak.holder.kind, leak.links[:at]).name}`" if leak.holder is not None and at else "an optimizer"
 
 
 def _reached_through_optimizers(links: tuple[Link, ...]) -> bool:

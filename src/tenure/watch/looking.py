@@ -137,7 +137,7 @@ class Watch:
         if self._pid != os.getpid():
             return
         self._free = math.inf  # the last chance to find out what keeps alive what is left
-        self._safely(self._look)
+        self._safely(lambda: self._look(at_end=True))
         self._safely(self._expect_steps)
         self._safely(self._see_graphs)
         for growing in self._growing.values():
@@ -170,7 +170,7 @@ class Watch:
         missed = sum(gap for gap in self._gaps if gap > _GAP * events)
         return Checks(self._pid, self._checks, events, missed, self._unstepped, candidates)
 
-    def _look(self) -> None:
+    def _look(self, *, at_end: bool = False) -> None:
         self._looks += 1
         if self._recorder.step != self._step:
             self._step, self._at_step = self._recorder.step, self._looks
@@ -194,7 +194,7 @@ class Watch:
             if self._spent >= self._free + _SHARE * (time.monotonic() - self._begun) - _SEARCH:
                 break
             before = time.thread_time()
-            known.search(crowd, growing)
+            known.search(crowd, growing, at_end=at_end)
             suspects.tell(self._recorder.folder, [known.suspect], suspects.GROWING)
             self._spent += time.thread_time() - before
         risen.clear()
@@ -238,10 +238,15 @@ class _Known:
         kept = last.steps >= _RISES or last.step < self._first + _RISES or not last.steps
         return self._rises >= _RISES and kept and last.count >= max(_ENOUGH, _AGAIN * self.searched)
 
-    def search(self, crowd: Crowd, growing: Growing) -> None:
-        """Find out who holds one of them: not one of the newest, which may still be in use."""
+    def search(self, crowd: Crowd, growing: Growing, *, at_end: bool) -> None:
+        """Find out who holds one of them: not one of the newest, which may still be in use.
+
+        At the end the variables of functions are gone. What only they held may be in a cycle: nobody waits for it.
+        """
         self.searched = crowd.count
         self.suspect.name = crowd.name
         facts, found = holding.search(crowd, growing)
+        if at_end:
+            found = [holder for holder in found if holder.kind != "cycle"]
         self.suspect.facts = facts or self.suspect.facts
         self.suspect.holders = found or self.suspect.holders

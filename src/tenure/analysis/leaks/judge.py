@@ -15,7 +15,7 @@ from pathlib import Path
 from tenure import sites
 from tenure.analysis.leaks import lines, matching, uses
 from tenure.analysis.leaks.collected import used_later
-from tenure.analysis.leaks.model import SMALL, Leak, family, grows_at
+from tenure.analysis.leaks.model import SMALL, Leak, family, grows_at, is_private
 from tenure.analysis.scan import Scan
 from tenure.model import Holder, Link, Site
 from tenure.trace import suspects
@@ -25,7 +25,10 @@ _LEAST = 8  # of one origin
 _RISES = 3  # looks with more than the one before
 _FACTOR = 1.3  # from half of the events to the last
 _CYCLES = 5  # waiting for the collector together
-_NAMED = ("attribute", "local", "global", "class", "hook")
+_NAMED = ("attribute", "local", "global", "class", "hook", "optimizer")
+_OPTIMIZER = ("state", "param_groups")  # what an optimizer keeps, by parameter
+# What JAX calls the programs of its loops and branches, and the functions that make them.
+_CONTROL = {"scan": ("scan", "fori_loop"), "while": ("while_loop", "fori_loop"), "cond": ("cond", "switch")}
 _MANY = ("item", "cache", "closure", "exception", "hook", "default", "generator", "thread", "autograd", "key")
 
 
@@ -36,8 +39,11 @@ def leaks(path: Path, scanned: Callable[[], Scan]) -> tuple[Leak, ...]:
     grown = [suspect for suspect in suspects.heard(path) if _grew(suspect) and not _is_by_design(suspect)]
     used = _used_later(scanned, [suspect for suspect in grown if not _pins(suspect)])
     # The buffers alone: what else comes from their line, such as the traces of the function that gives them, is not used.
+    # A step of an optimizer counts as a use of all that it has: that is no use of a parameter that nothing else knows.
     return _leaks(
-        suspect for suspect in grown if suspect.what != "buffers" or suspect.stack not in used or _pins(suspect)
+        suspect
+        for suspect in grown
+        if suspect.what != "buffers" or suspect.stack not in used or _pins(suspect) or _is_only_an_optimizers(suspect)
     )
 
 
@@ -113,6 +119,8 @@ def _is_by_design(suspect: Suspect) -> bool:
     if suspect.what == "operations":
         return not suspect.stack
     if suspect.what == "traces":  # of a function that the user has a name for
+        if suspect.framework == "jax" and suspect.name in _CONTROL:
+            return not _control_flow(suspect)
         return not any(lines.mentions(site.file, suspect.name) for site in sites.read(suspect.stack))
     if holder is None:
         return suspect.what == "buffers"
@@ -130,13 +138,41 @@ def _is_by_design(suspect: Suspect) -> bool:
         return False
     if grows_at(holder.links) is None and holder.links[0].kind not in ("thread", "generator", "coroutine"):
         return True  # one name cannot hold many
+    if suspect.framework == "tensorflow" and _is_a_librarys_list(holder, suspect):
+        return True
     if suspect.facts.get("parameter") and not any(
         link.kind in ("cache", "closure", "exception") for link in holder.links
     ):
         # Parts of a model; but not those of one that only its optimizer or a cache still knows.
-        return not any(link.kind == "optimizer" for link in holder.links)
+        return not _is_only_an_optimizers(suspect)
     looks = _while_it_lived(suspect.looks)
     return looks[-1].bytes / max(1, looks[-1].count) <= SMALL
+
+
+def _control_flow(suspect: Suspect) -> str:
+    """Return the loop or branch of JAX that the user's line calls with a function that it has just jitted, or ""."""
+    site = next(iter(sites.read(suspect.stack)), None)
+    return "" if site is None else lines.with_jitted_body(site, _CONTROL[suspect.name])
+
+
+def _is_only_an_optimizers(suspect: Suspect) -> bool:
+    """Return whether these are parameters that only optimizers still reference: their model has others now, or is gone."""
+    known = [holder for holder in suspect.holders if holder.kind != "native"]
+    reached = all(any(link.kind == "optimizer" for link in holder.links) for holder in known)
+    return bool(suspect.facts.get("parameter")) and bool(known) and reached
+
+
+def _is_a_librarys_list(holder: Holder, suspect: Suspect) -> bool:
+    """Return whether they are in a private list of one object, of which the program has no word: its variables, say.
+
+    A line such as `model.fit(...)` creates much, and what is left of earlier models waits for the collector.
+    """
+    at = grows_at(holder.links)
+    link = holder.links[at - 1] if at else None
+    if link is None or not is_private(link):
+        return False
+    files = [site.file for site in sites.read(suspect.stack) if sites.is_user(site.file)]
+    return not any(lines.mentions(file, _name(link)) for file in files)
 
 
 def _is_small_view(holder: Holder, suspect: Suspect) -> bool:
@@ -153,7 +189,7 @@ def _is_of_the_users(holder: Holder, suspect: Suspect) -> bool:
     names = [link.text.rpartition(".")[2] for link in holder.links if link.kind == "attribute"]
     graph = any(link.kind == "autograd" for link in holder.links)
     return (graph and bool(lines.calls(files, "backward", "create_graph"))) or any(
-        lines.stores(files, name) for name in names
+        lines.sets_attribute(files, name) for name in names
     )
 
 
@@ -165,6 +201,8 @@ def _best(suspect: Suspect) -> Holder | None:
         foreign = site is not None and not sites.is_user(site.file)
         # A record that a variable names for now holds one of them; what holds many has a list, a hook, a cache.
         passing = holder.kind == "local" and not any(link.kind in _MANY for link in holder.links)
+        if suspect.framework == "tensorflow":
+            passing = passing or _is_a_librarys_list(holder, suspect)
         if suspect.what == "nodes":  # what another graph has saved of a value does not hold the value's own graph
             passing = any(link.kind == "saved" for link in holder.links)
         # Of several names that lead into the same graph, the state that each step computes from itself carries it on.
@@ -213,7 +251,7 @@ def leak_of(suspect: Suspect) -> Leak:
     return Leak(
         framework=suspect.framework,
         what=suspect.what,
-        name=suspect.name,
+        name=(suspect.what == "traces" and suspect.name in _CONTROL and _control_flow(suspect)) or suspect.name,
         born=born,
         count=last.count,
         bytes=last.bytes,
@@ -248,6 +286,9 @@ def _stores(holder: Holder | None, files: Sequence[str], born: Sequence[Site]) -
     for place in range(len(named)) if holder.kind == "cycle" else reversed(range(len(named))):
         if named[place].kind in _NAMED:
             found = lines.reaching(lines.stores(files, _name(named[place])), named[place])
+            if named[place].kind == "optimizer":  # the program has other things of that name, and sets those
+                both = ([one for one in lines.stores(files, name) if one.how != "set"] for name in _OPTIMIZER)
+                found = next((own for own in both if own), [])
             if found:
                 keys = [] if holder.kind == "cycle" else _keys(named[place + 1 :])
                 inner = holder.links[len(named) + (at is not None) :]

@@ -13,6 +13,8 @@ from tenure.model import Link, Site
 
 _ADDING = ("append", "add", "extend", "insert", "appendleft", "update", "setdefault", "put", "put_nowait", "push")
 _SEVERAL = ("extend", "update")  # their argument holds what is added
+_IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")  # torch's methods that write into their tensor
+_NO_VALUE = ("requires_grad_", "detach_", "zero_", "fill_", "clamp_", "share_memory_", "retain_grad_", "mul_", "div_")
 _LOOSE = (ast.BinOp, ast.UnaryOp)
 _TIGHT = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 _EMPTY = (ast.Constant, ast.List, ast.Dict, ast.Set)
@@ -20,13 +22,14 @@ _EMPTY = (ast.Constant, ast.List, ast.Dict, ast.Set)
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A statement that stores: where it is, how ("add", "set item", "set", "augment", "hook"), and of what.
+    """A statement that stores: where it is, how ("add", "set item", "set", "augment", "write", "hook"), and of what.
 
+    "write" is a method of the tensor itself, such as `add_`.
     `value` is the source of what is stored or added, and `span` where it stands (lines and columns from 1), if it is
     one value that could be another; `loose` says that it needs parentheses before a method can be called on it.
     `uses_itself` says that the new value is made of the old one, by `+` or by a call (`call`). `keys` are the subscripts
     between the name and what is added to, "" where one is no constant. `node` is the value, `scope` the function, `last`
-    the statement's last line.
+    the statement's last line. `of_attribute` says that the name is an attribute's.
     """
 
     site: Site
@@ -40,6 +43,7 @@ class Store:
     node: ast.expr | None = field(default=None, compare=False)
     scope: ast.AST | None = field(default=None, compare=False)
     last: int = 0
+    of_attribute: bool = False
 
     @property
     def text(self) -> str:
@@ -85,6 +89,11 @@ def _arguments(scope: ast.AST | None) -> list[ast.arg]:
     return [] if arguments is None else [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
 
 
+def sets_attribute(files: Iterable[str], name: str) -> bool:
+    """Return whether a statement in these files sets such an attribute of any object, or adds to what it has there."""
+    return any(own == name and store.of_attribute for file in dict.fromkeys(files) for own, store in _all(file))
+
+
 def hooks(files: Iterable[str]) -> list[Store]:
     """The statements in these files that register hooks; `value` is what is registered."""
     found: list[Store] = []
@@ -118,6 +127,33 @@ def hook_functions(files: Iterable[str]) -> frozenset[str]:
     return frozenset(
         named | {inner.name for maker in makers for inner in ast.walk(maker) if isinstance(inner, ast.FunctionDef)}
     )
+
+
+def with_jitted_body(site: Site, calls: tuple[str, ...]) -> str:
+    """Return which of these the line calls with a function that is jitted in the same function or loop, or ""."""
+    repeated = (ast.FunctionDef, ast.AsyncFunctionDef, ast.For, ast.While)
+    around = [
+        node
+        for node in ast.walk(tree(site.file))
+        if isinstance(node, repeated) and node.lineno < site.line <= last_line(node)
+    ]
+    if not around:
+        return ""
+    inside = list(ast.walk(max(around, key=lambda node: node.lineno)))
+    jitted = set()
+    for node in inside:
+        match node:
+            case ast.FunctionDef(name=name, decorator_list=[*decorators]):
+                jitted |= {name} if any(is_name(part, "jit") for one in decorators for part in ast.walk(one)) else set()
+            case ast.Assign([ast.Name(name)], ast.Call(function)) if last(function) == "jit":
+                jitted.add(name)
+    here = (
+        node
+        for node in inside
+        if isinstance(node, ast.Call) and node.lineno <= site.line <= last_line(node) and last(node.func) in calls
+    )
+    bodies = (node for node in here if any(isinstance(one, ast.Name) and one.id in jitted for one in node.args))
+    return next((ast.unparse(node.func) for node in bodies), "")
 
 
 def mentions(file: str, name: str) -> bool:
@@ -155,13 +191,23 @@ def _found(node: ast.AST, file: str, scope: ast.AST) -> Iterator[tuple[str, Stor
 def _statement(node: ast.AST, file: str, scope: ast.AST) -> Iterator[tuple[str, Store]]:
     line, function = getattr(node, "lineno", 0), getattr(scope, "name", "")
     base = Store(Site(file, line, function), "set", function=function, scope=scope, last=last_line(node))
+    if isinstance(node, ast.Call):
+        called = node.func
+        on = called.value if isinstance(called, ast.Attribute) else called
+        base = replace(base, of_attribute=_is_attribute(on))
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        base = replace(base, of_attribute=_is_attribute(node.target))
     match node:
         case ast.Call(ast.Attribute(_, method), args) if method.startswith("register_") and "hook" in method and args:
             yield "<hook>", replace(base, how="hook", value=ast.unparse(args[0]))
+        case ast.Call(ast.Attribute(_, "add_param_group"), [group, *_]):  # of an optimizer, by whatever name
+            yield "param_groups", replace(_of(replace(base, how="add"), group), span=None, node=None)
         case ast.Call(ast.Attribute(receiver, method), args) if method in _ADDING and args:
             if method != "setdefault" or not isinstance(args[-1], _EMPTY):
                 added = _of(replace(base, how="add", keys=_keys(receiver)), args[-1])
                 yield last(receiver), replace(added, span=None, node=None) if method in _SEVERAL else added
+        case ast.Call(ast.Attribute(receiver, method), args) if args and _writes(method):
+            yield last(receiver), _of(replace(base, how="write", uses_itself="call"), args[0])
         case ast.Assign(targets, value):
             for target in targets:
                 yield from _assigned(target, value, base)
@@ -169,6 +215,19 @@ def _statement(node: ast.AST, file: str, scope: ast.AST) -> Iterator[tuple[str, 
             yield from _assigned(target, value, base)
         case ast.AugAssign(target, _, value):
             yield last(target), _of(replace(base, how="augment", uses_itself="+", keys=_keys(target)), _one(value))
+
+
+def _is_attribute(target: ast.expr) -> bool:
+    """Return whether the last name of a target is an attribute's, as `assignments.last` gives it."""
+    match target:
+        case ast.Subscript(inner) | ast.Call(ast.Attribute(inner)) | ast.Starred(inner):
+            return _is_attribute(inner)
+    return isinstance(target, ast.Attribute)
+
+
+def _writes(method: str) -> bool:
+    """Return whether a method of a tensor writes a value into it: `add_`, `copy_`, `lerp_`."""
+    return method not in _NO_VALUE and _IN_PLACE.fullmatch(method) is not None
 
 
 def _assigned(target: ast.expr, value: ast.expr, base: Store) -> Iterator[tuple[str, Store]]:
@@ -181,6 +240,7 @@ def _assigned(target: ast.expr, value: ast.expr, base: Store) -> Iterator[tuple[
                 yield from ((name, replace(store, span=None)) for name, store in _assigned(one, value, base))
         return
     name, keys = last(target), _keys(target)
+    base = replace(base, of_attribute=_is_attribute(target))
     if isinstance(target, ast.Subscript):
         if not isinstance(value, _EMPTY) or _parts(value):
             yield name, _of(replace(base, how="set item", keys=keys), value)

@@ -148,13 +148,20 @@ def grows_at(links: tuple[Link, ...]) -> int | None:
     if "cache" in kinds[1:]:
         return kinds.index("cache", 1)
     items = [(int(match[1]), at) for at, link in enumerate(links) if at and link.kind in ("item", "bounded") and (match := _INDEX.search(link.text))]  # fmt: skip
-    if items and max(items)[0] > 1:
+    # The private lists of an object, such as a model's layers, are of that object: a list of such objects grows.
+    items = [one for one in items if not is_private(links[one[1] - 1])] or items
+    if items and (max(items)[0] > 1 or any(is_private(links[at - 1]) for at in range(items[0][1], len(links)))):
         return max(items)[1]
     for choice in (("entry", "key"), ("item", "bounded"), _OTHERS):
         found = [at for at, kind in enumerate(kinds) if at and kind in choice]
         if found:
             return found[-1] if choice is not _OTHERS else found[0]
     return None
+
+
+def is_private(link: Link) -> bool:
+    """Return whether a link is an attribute that its class keeps to itself."""
+    return link.kind == "attribute" and link.text.startswith("._")
 
 
 def family(holder: Holder | None) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from tenure.model import size
 
 # Functions that JAX itself compiles when they are called outside of any other: not the user's to pad or to jit.
 _OWN = (jax.lax, jax.numpy, jax.nn, jax.random, jax.scipy, jax)
+# Of those, the loops and branches whose body is a function of the user's: compiled again for each new one.
+_CONTROL = ("scan", "while", "cond")
 _Error: Any = jax.errors.JaxRuntimeError
 _EXHAUSTED = re.compile(r"RESOURCE_EXHAUSTED(?:.*?allocat(?:e|ing) ([\d.]+) ?(bytes|[KMGT]iB))?", re.DOTALL)
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
@@ -83,7 +85,7 @@ class Jax:
 
     def _hear(self, event: str, seconds: float, **facts: Any) -> None:
         name = str(facts.get("fun_name", "")).removeprefix("jit(").removesuffix(")")
-        if event == _COMPILED and not any(hasattr(module, name) for module in _OWN):
+        if event == _COMPILED and (name in _CONTROL or not any(hasattr(module, name) for module in _OWN)):
             key = name, self._capture()
             self._compiled[key] = self._compiled.get(key, 0) + 1
 
