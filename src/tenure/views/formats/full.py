@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import textwrap
 from collections.abc import Iterator, Sequence
 
 from tenure import untrusted
 from tenure.findings import Edit, Finding, Place
-from tenure.views.formats.text import clean, short
+from tenure.views.formats.text import changed, clean, short
 
 _WIDTH = 100
 _LONGEST = 160  # of a line of source
@@ -106,10 +105,8 @@ def _changes(edits: Sequence[Edit]) -> Iterator[str]:
         old = [untrusted.line(edit.file, at).rstrip("\n") for at in range(edit.start[0], edit.end[0] + 1)]
         if not old or not old[0]:
             continue
-        new = (old[0][: edit.start[1] - 1] + edit.text + old[-1][edit.end[1] - 1 :]).splitlines()
-        kept = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-        for sign, lines in ((" ", old[:kept]), ("-", old[kept:]), ("+", new[kept:])):
-            yield from (f"{sign} {clean(line.strip())}" for line in lines)
+        new = old[0][: edit.start[1] - 1] + edit.text + old[-1][edit.end[1] - 1 :]
+        yield from map(clean, changed(old, new.splitlines()))
 
 
 def _path(path: Sequence[str], suspect: object, wide: int, bold: str, off: str) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,6 +59,13 @@ def short(file: str) -> str:
         return str(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):
         return file
+
+
+def changed(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of an edit: those that it keeps at the beginning once, then the old ones, then the new ones."""
+    kept = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+    for sign, lines in ((" ", old[:kept]), ("-", old[kept:]), ("+", new[kept:])):
+        yield from (f"{sign} {line.strip()}" for line in lines)
 
 
 def located(stack: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 from tenure import untrusted
 from tenure.findings import Edit, Finding, Place, Severity
+from tenure.views.formats.text import changed
 from tenure.views.html.texts import excerpt, shown
 
 _MOST = 200
@@ -69,5 +70,4 @@ def _changes(edits: Sequence[Edit]) -> Iterator[str]:
         old = [untrusted.line(edit.file, at).rstrip("\n") for at in range(first, last + 1)]
         if old[0]:
             new = old[0][: edit.start[1] - 1] + edit.text + old[-1][edit.end[1] - 1 :]
-            yield from (f"- {shown(line.strip(), 160)}" for line in old)
-            yield from (f"+ {shown(line.strip(), 160)}" for line in new.splitlines()[:_LINES])
+            yield from (shown(line, 162) for line in changed(old, new.splitlines()[:_LINES]))

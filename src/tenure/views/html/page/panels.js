@@ -60,7 +60,7 @@ const findingPanel = (at) => {
     el("div", { class: "columns" },
       el("div", {},
         finding.reason ? [el("h3", {}, "Why"), el("p", {}, finding.reason)] : null,
-        finding.fix ? [el("h3", {}, "What to write instead"), el("p", {}, finding.fix.message), finding.change.length ? el("pre", {}, finding.change.map((line) => el("div", { class: line.startsWith("-") ? "minus" : "plus" }, line))) : null] : null,
+        finding.fix ? [el("h3", {}, "What to write instead"), el("p", {}, finding.fix.message), finding.change.length ? el("pre", {}, finding.change.map((line) => el("div", { class: line.startsWith("-") ? "minus" : line.startsWith("+") ? "plus" : null }, line))) : null] : null,
         finding.evidence.path ? [el("h3", {}, "Retained by"), el("div", { class: "holder" }, pathOf(finding.evidence.path.map((text) => ({ text })), finding.evidence.suspect))] : null),
       el("div", {}, el("h3", {}, "Where"), finding.sites.map((one) =>
         el("details", { open: "" }, el("summary", {}, el("b", {}, `${file(one.file)}:${one.line}`), ` ${one.label}`), excerpt(one))))),
