@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -54,11 +55,10 @@ class Jax:
         if isinstance(tensor, jax.core.Tracer) or ended.find(tensor) is not None or _base(tensor).is_deleted():
             return []
         found: list[Buffer] = []
-        for index, shard in enumerate(_shards(tensor)):
-            data = shard.data
-            nbytes = int(data.nbytes)
-            start = _address(data)
-            device = str(shard.device)
+        for index, part in enumerate(_parts(tensor)):
+            nbytes = int(part.nbytes)
+            start = _address(part)
+            device = _device(part)
             place = host.span(device, start, nbytes) if nbytes and start is not None else None
             # A deleted array's bytes are gone unless somebody made a view of them, which JAX does not tell.
             key = ("jax", device, (id(_base(tensor)), index) if start is None else start, nbytes)
@@ -107,14 +107,21 @@ class Jax:
         """The ids of those that JAX could not delete alone."""
         kept = references.unexplained(arrays, [0] * len(arrays))
         mine = set(map(id, arrays))
-        starts = {_start(array) for array in arrays}
-        twins = [array for array in _live() if id(array) not in mine and _start(array) in starts]
-        if not twins:
+        starts = [_starts(array) for array in arrays]
+        asked = set().union(*starts)
+        aliases = [array for array in _live() if id(array) not in mine and not asked.isdisjoint(_starts(array))]
+        if not aliases:
             return kept
-        # JAX makes twins behind the scenes, for printing and exports. Only those that somebody refers to count.
-        seen = zip(references.from_frames(twins), references.from_heap(twins), strict=True)
-        taken = {_start(twins[index]) for index, (framed, heap) in enumerate(seen) if framed + heap > 0}
-        return kept | {id(array) for array in arrays if _start(array) in taken}
+        # JAX itself makes aliases, for printing and exports. Only those that the program refers to count.
+        own = _cached(arrays)
+        seen = zip(references.from_frames(aliases), references.from_heap(aliases), strict=True)
+        taken: set[Any] = set()
+        for alias, (framed, heap) in zip(aliases, seen, strict=True):
+            if framed + heap > own[id(alias)]:
+                taken |= _starts(alias)
+        return kept | {
+            id(array) for array, own_starts in zip(arrays, starts, strict=True) if not taken.isdisjoint(own_starts)
+        }
 
     def prepare(self, hidden: Callable[[Any], AbstractContextManager[None]]) -> None:
         """Nothing: weak references do not matter to it."""
@@ -193,18 +200,14 @@ def _address(data: Any) -> int | None:
     return int(data.unsafe_buffer_pointer()) if not data.is_deleted() and data.is_ready() else None
 
 
-def _start(array: Any) -> Any:
-    """What tells buffers apart: the address, or the addresses of the shards; None for a deleted array."""
+def _starts(array: Any) -> set[Any]:
+    """What tells buffers apart: the device and the address of each part; nothing for a deleted array."""
     array = _base(array)
     if array.is_deleted():
-        return None
+        return set()
     if not array.is_ready() and not _in_callback():
         array.block_until_ready()  # this does release the interpreter lock
-        if array.is_deleted():
-            return None
-    if len(array.sharding.device_set) == 1:
-        return _address(array) or id(array)
-    return tuple(_address(shard.data) or id(array) for shard in array.addressable_shards)
+    return {(_device(part), _address(part) or id(part)) for part in _parts(array)}
 
 
 def _in_callback() -> bool:
@@ -217,8 +220,32 @@ def _in_callback() -> bool:
     return False
 
 
-def _shards(tensor: Any) -> list[Any]:
-    return [] if isinstance(tensor, jax.core.Tracer) else list(_base(tensor).addressable_shards)
+def _parts(tensor: Any) -> list[Any]:
+    """The arrays of one device each that an array consists of; none for a tracer or a deleted array.
+
+    They are not asked of `addressable_shards`: JAX keeps its result in the array, where it refers to the same bytes. It
+    does so for several devices, and before 0.10.2 for one device, too. And it fails for an array that tenure released.
+    """
+    if isinstance(tensor, jax.core.Tracer):
+        return []
+    array = _base(tensor)
+    sharding = array.sharding
+    if len(sharding.device_set) == 1 and sharding.is_fully_addressable:
+        return [array]
+    return list(array._arrays or ())  # JAX makes these once; they are deleted with the array
+
+
+def _cached(arrays: list[Any]) -> Counter[int]:
+    """By id, how often the results of `addressable_shards` that these arrays keep for themselves refer to an array."""
+    found: Counter[int] = Counter()
+    for array in arrays:
+        cached = vars(array).get("addressable_shards")
+        if cached is None or references.counts([cached]) != [2]:  # the array's and ours; otherwise the program has it
+            continue
+        shards = list(cached)
+        counts = references.counts(shards)
+        found.update(id(shard.data) for shard, count in zip(shards, counts, strict=True) if count == 1)
+    return found
 
 
 def how_deleted(array: Any) -> State:
