@@ -192,12 +192,17 @@ def _device(array: Any) -> str:
     return ", ".join(sorted(str(device) for device in array.sharding.device_set))
 
 
-def _address(data: Any) -> int | None:
+def _address(part: Any) -> int | None:
     """The address of the bytes, or None while they are computed.
 
     JAX would wait for them without releasing the interpreter lock, and what computes them may need that for a callback.
     """
-    return int(data.unsafe_buffer_pointer()) if not data.is_deleted() and data.is_ready() else None
+    if part.is_deleted() or not part.is_ready():
+        return None
+    try:
+        return int(part.unsafe_buffer_pointer())
+    except jax.errors.JaxRuntimeError:  # its parts are still being made: a leak check may run meanwhile
+        return None
 
 
 def _starts(array: Any) -> set[Any]:

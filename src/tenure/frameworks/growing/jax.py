@@ -42,7 +42,9 @@ class Jax:
 
     def on_failure(self, tell: Callable[[str, int | None], None]) -> None:
         """Whenever JAX makes its error for want of memory, which on a GPU may be long after the call that failed."""
-        original = self._original = _Error.__init__  # before 0.9 the class has none of its own, but that of RuntimeError
+        original = self._original = (
+            _Error.__init__
+        )  # before 0.9 the class has none of its own, but that of RuntimeError
         self._is_own = "__init__" in vars(_Error)
 
         def __init__(error: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
