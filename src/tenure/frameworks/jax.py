@@ -113,7 +113,7 @@ class Jax:
         if not aliases:
             return kept
         # JAX itself makes aliases, for printing and exports. Only those that the program refers to count.
-        own = _cached(arrays)
+        own = _referred(own_references(arrays))
         seen = zip(references.from_frames(aliases), references.from_heap(aliases), strict=True)
         taken: set[Any] = set()
         for alias, (framed, heap) in zip(aliases, seen, strict=True):
@@ -240,17 +240,28 @@ def _parts(tensor: Any) -> list[Any]:
     return list(array._arrays or ())  # JAX makes these once; they are deleted with the array
 
 
-def _cached(arrays: list[Any]) -> Counter[int]:
-    """By id, how often the results of `addressable_shards` that these arrays keep for themselves refer to an array."""
-    found: Counter[int] = Counter()
-    for array in arrays:
-        cached = vars(array).get("addressable_shards")
-        if cached is None or references.counts([cached]) != [2]:  # the array's and ours; otherwise the program has it
+def own_references(arrays: list[Any]) -> list[Any]:
+    """The objects through which these arrays refer to their own parts: a list of them (JAX 0.11), and cached shards.
+
+    They do not retain anything, unless the program has a reference to one; then it is not returned.
+    """
+    found = []
+    for array in map(_base, arrays):
+        if array.is_deleted():
             continue
-        shards = list(cached)
-        counts = references.counts(shards)
-        found.update(id(shard.data) for shard, count in zip(shards, counts, strict=True) if count == 1)
+        cached, parts = vars(array).get("addressable_shards"), getattr(array, "_arrays", None)
+        if parts is not None and len(parts) > 1 and parts is array._arrays and references.counts([parts]) == [2]:
+            found.append(parts)  # the array's reference and ours
+        if cached is not None and references.counts([cached]) == [2]:
+            shards = list(cached)
+            counts = references.counts(shards)
+            found += [shard for shard, count in zip(shards, counts, strict=True) if count == 1]
     return found
+
+
+def _referred(own: list[Any]) -> Counter[int]:
+    """By id, how often these objects refer to a part."""
+    return Counter(id(part) for one in own for part in (one if isinstance(one, list) else [one.data]))
 
 
 def how_deleted(array: Any) -> State:

@@ -55,9 +55,7 @@ def shortest(heap: Heap, targets: list[int]) -> list[Path]:
     for target, parent in _direct(heap, targets):
         rank = next((rank for rank in (0, 1, 2) if parent in reached[rank]), None)
         if rank is None:
-            path = _unrooted(heap, goals, parent, target)
-            if path is not None:
-                found.append(path)
+            found.append(_unrooted(heap, goals, parent, target))
         elif rank < 2:  # tenure's own references are not told
             found.append(Path("rooted", (*_trail(reached[rank], parent)[::-1], target), rank=rank))
     return found
@@ -70,7 +68,7 @@ def _direct(heap: Heap, targets: list[int]) -> Iterable[tuple[int, int]]:
     return found[:_DIRECT]
 
 
-def _unrooted(heap: Heap, goals: set[int], parent: int, target: int) -> Path | None:
+def _unrooted(heap: Heap, goals: set[int], parent: int, target: int) -> Path:
     above = _above(heap, {parent}, goals)
     if any(key not in heap.expanded for key in above):
         start = next((key for key in above if not plain.is_a(heap.objects[key], _PLAIN)), parent)
@@ -90,7 +88,7 @@ def _unrooted(heap: Heap, goals: set[int], parent: int, target: int) -> Path | N
                 if key == target
                 else Path("cycle", (*_downwards(heap, key, parent, goals), target), loop)
             )
-    return None  # only a target itself leads here, as an array of JAX does to its shards: it is told by what retains it
+    return Path("far", (parent, target), rank=2)
 
 
 def _reached(heap: Heap, goals: set[int], rank: int, *, odd: bool = True) -> dict[int, int]:
