@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
 import pytest
-from jax._src.lib import _jax
 
 from tenure.frameworks.recording import jax as recording
 from tenure.trace.recorder import Recorder
@@ -318,17 +317,17 @@ def test_threads(trace):
 
 
 def test_stop_restores_everything(trace):
-    pjit, delete, x = _jax.pjit, recording.Array.delete, jnp.ones(3)
+    pjit, delete, x = recording._extension.pjit, recording.Array.delete, jnp.ones(3)
     function = jax.jit(lambda x: x + 1)
     with trace:
-        assert _jax.pjit is not pjit
+        assert recording._extension.pjit is not pjit
         late = jax.jit(lambda x: x - 1)
         function(x), late(x)
         core = trace.recorder._sources["jax"].core
         # What is in the trace's hands already cannot be taken a second time.
         assert not core.enrol(function)
         assert not core.enrol(late)
-    assert (_jax.pjit, recording.Array.delete) == (pjit, delete)
+    assert (recording._extension.pjit, recording.Array.delete) == (pjit, delete)
     for one in (function, late):
         assert core.enrol(one)
         core.release(one)
@@ -339,7 +338,10 @@ def test_stop_restores_everything(trace):
 @pytest.mark.parametrize("native", ["1", "0"])
 def test_jax_is_not_begun_by_looking_at_it(tmp_path, native):
     """Its settings are still open to the program when it is imported, as they are without a trace."""
-    code = 'import jax; jax.config.update("jax_num_cpu_devices", 3); print(len(jax.devices()))'
+    code = """if True:
+        import os, jax
+        os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=3"
+        print(len(jax.devices()))"""
     environment = {
         **os.environ,
         "TENURE_TRACE": str(tmp_path / "trace"),

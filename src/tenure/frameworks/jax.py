@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -54,11 +55,10 @@ class Jax:
         if isinstance(tensor, jax.core.Tracer) or ended.find(tensor) is not None or _base(tensor).is_deleted():
             return []
         found: list[Buffer] = []
-        for index, shard in enumerate(_shards(tensor)):
-            data = shard.data
-            nbytes = int(data.nbytes)
-            start = _address(data)
-            device = str(shard.device)
+        for index, part in enumerate(_parts(tensor)):
+            nbytes = int(part.nbytes)
+            start = _address(part)
+            device = _device(part)
             place = host.span(device, start, nbytes) if nbytes and start is not None else None
             # A deleted array's bytes are gone unless somebody made a view of them, which JAX does not tell.
             key = ("jax", device, (id(_base(tensor)), index) if start is None else start, nbytes)
@@ -107,14 +107,21 @@ class Jax:
         """The ids of those that JAX could not delete alone."""
         kept = references.unexplained(arrays, [0] * len(arrays))
         mine = set(map(id, arrays))
-        starts = {_start(array) for array in arrays}
-        twins = [array for array in _live() if id(array) not in mine and _start(array) in starts]
-        if not twins:
+        starts = [_starts(array) for array in arrays]
+        asked = set().union(*starts)
+        aliases = [array for array in _live() if id(array) not in mine and not asked.isdisjoint(_starts(array))]
+        if not aliases:
             return kept
-        # JAX makes twins behind the scenes, for printing and exports. Only those that somebody refers to count.
-        seen = zip(references.from_frames(twins), references.from_heap(twins), strict=True)
-        taken = {_start(twins[index]) for index, (framed, heap) in enumerate(seen) if framed + heap > 0}
-        return kept | {id(array) for array in arrays if _start(array) in taken}
+        # JAX itself makes aliases, for printing and exports. Only those that the program refers to count.
+        own = _referred(own_references(arrays))
+        seen = zip(references.from_frames(aliases), references.from_heap(aliases), strict=True)
+        taken: set[Any] = set()
+        for alias, (framed, heap) in zip(aliases, seen, strict=True):
+            if framed + heap > own[id(alias)]:
+                taken |= _starts(alias)
+        return kept | {
+            id(array) for array, own_starts in zip(arrays, starts, strict=True) if not taken.isdisjoint(own_starts)
+        }
 
     def prepare(self, hidden: Callable[[Any], AbstractContextManager[None]]) -> None:
         """Nothing: weak references do not matter to it."""
@@ -185,26 +192,27 @@ def _device(array: Any) -> str:
     return ", ".join(sorted(str(device) for device in array.sharding.device_set))
 
 
-def _address(data: Any) -> int | None:
+def _address(part: Any) -> int | None:
     """The address of the bytes, or None while they are computed.
 
     JAX would wait for them without releasing the interpreter lock, and what computes them may need that for a callback.
     """
-    return int(data.unsafe_buffer_pointer()) if not data.is_deleted() and data.is_ready() else None
+    if part.is_deleted() or not part.is_ready():
+        return None
+    try:
+        return int(part.unsafe_buffer_pointer())
+    except jax.errors.JaxRuntimeError:  # its parts are still being made: a leak check may run meanwhile
+        return None
 
 
-def _start(array: Any) -> Any:
-    """What tells buffers apart: the address, or the addresses of the shards; None for a deleted array."""
+def _starts(array: Any) -> set[Any]:
+    """What tells buffers apart: the device and the address of each part; nothing for a deleted array."""
     array = _base(array)
     if array.is_deleted():
-        return None
+        return set()
     if not array.is_ready() and not _in_callback():
         array.block_until_ready()  # this does release the interpreter lock
-        if array.is_deleted():
-            return None
-    if len(array.sharding.device_set) == 1:
-        return _address(array) or id(array)
-    return tuple(_address(shard.data) or id(array) for shard in array.addressable_shards)
+    return {(_device(part), _address(part) or id(part)) for part in _parts(array)}
 
 
 def _in_callback() -> bool:
@@ -217,8 +225,43 @@ def _in_callback() -> bool:
     return False
 
 
-def _shards(tensor: Any) -> list[Any]:
-    return [] if isinstance(tensor, jax.core.Tracer) else list(_base(tensor).addressable_shards)
+def _parts(tensor: Any) -> list[Any]:
+    """The arrays of one device each that an array consists of; none for a tracer or a deleted array.
+
+    They are not asked of `addressable_shards`: JAX keeps its result in the array, where it refers to the same bytes. It
+    does so for several devices, and before 0.10.2 for one device, too. And it fails for an array that tenure released.
+    """
+    if isinstance(tensor, jax.core.Tracer):
+        return []
+    array = _base(tensor)
+    sharding = array.sharding
+    if len(sharding.device_set) == 1 and sharding.is_fully_addressable:
+        return [array]
+    return list(array._arrays or ())  # JAX makes these once; they are deleted with the array
+
+
+def own_references(arrays: list[Any]) -> list[Any]:
+    """The objects through which these arrays refer to their own parts: a list of them (JAX 0.11), and cached shards.
+
+    They do not retain anything, unless the program has a reference to one; then it is not returned.
+    """
+    found = []
+    for array in map(_base, arrays):
+        if array.is_deleted():
+            continue
+        cached, parts = vars(array).get("addressable_shards"), getattr(array, "_arrays", None)
+        if parts is not None and len(parts) > 1 and parts is array._arrays and references.counts([parts]) == [2]:
+            found.append(parts)  # the array's reference and ours
+        if cached is not None and references.counts([cached]) == [2]:
+            shards = list(cached)
+            counts = references.counts(shards)
+            found += [shard for shard, count in zip(shards, counts, strict=True) if count == 1]
+    return found
+
+
+def _referred(own: list[Any]) -> Counter[int]:
+    """By id, how often these objects refer to a part."""
+    return Counter(id(part) for one in own for part in (one if isinstance(one, list) else [one.data]))
 
 
 def how_deleted(array: Any) -> State:

@@ -29,6 +29,7 @@ class Natives:
         self._live: list[Any] = []  # torch's tensors
         self._others: list[Any] = []
         self._lenders: list[Any] = []  # memory views and storages
+        self._parts: list[Any] = []  # by which JAX's arrays refer to their own parts
         self._graph: Any = None
         self._autograd: Any = None
         self._tapes: Any = None
@@ -60,12 +61,16 @@ class Natives:
 
             self._tapes = tensorflow_tapes
         self.handles.extend(thing for thing in (*self._live, *self._others) if self.has_key(thing))
+        if "jax" in asked:
+            from tenure.frameworks import jax
+
+            self._parts.extend(jax.own_references([thing for thing in self.handles if self._owner(thing) == "jax"]))
 
     @property
     def own(self) -> tuple[int, ...]:
-        """The ids of the lists in which tensors are kept."""
+        """The ids of the lists in which tensors are kept, here and by the tensors themselves."""
         graph = () if self._graph is None else (id(self._graph.keep),)
-        return (id(self.handles), id(self._live), id(self._others), id(self._lenders), *graph)
+        return (*map(id, (self.handles, self._live, self._others, self._lenders, self._parts, *self._parts)), *graph)
 
     @property
     def counts(self) -> bool:
@@ -74,7 +79,7 @@ class Natives:
 
     def clear(self) -> None:
         """Let go of everything."""
-        for kept in (self.handles, self._live, self._others, self._lenders):
+        for kept in (self.handles, self._live, self._others, self._lenders, self._parts):
             kept.clear()
         if self._graph is not None:
             self._graph.clear()

@@ -37,15 +37,17 @@ class Jax:
         self._source = source
         self._original: Any = None
         self._patched: Any = None
+        self._is_own = True
         self._capture = stacks.capturer()
         self._compiled: dict[tuple[str, int], int] = {}
         monitoring.register_event_duration_secs_listener(self._hear)
 
     def on_failure(self, tell: Callable[[str, int | None], None]) -> None:
         """Whenever JAX makes its error for want of memory, which on a GPU may be long after the call that failed."""
-        original = self._original = vars(_Error).get("__init__")
-        if original is None:
-            return
+        original = self._original = (
+            _Error.__init__
+        )  # before 0.9 the class has none of its own, but that of RuntimeError
+        self._is_own = "__init__" in vars(_Error)
 
         def __init__(error: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             original(error, *args, **kwargs)
@@ -73,7 +75,10 @@ class Jax:
         if self._source.native:
             self._source.on_refused = None
         if self._patched is not None and _Error.__init__ is self._patched:
-            _Error.__init__ = self._original
+            if self._is_own:
+                _Error.__init__ = self._original
+            else:
+                del _Error.__init__
         remove = getattr(monitoring, "unregister_event_duration_listener", None)
         if remove is None:
             from jax._src import monitoring as inner
@@ -85,7 +90,9 @@ class Jax:
 
     def _hear(self, event: str, seconds: float, **facts: Any) -> None:
         name = str(facts.get("fun_name", "")).removeprefix("jit(").removesuffix(")")
-        if event == _COMPILED and (name in _CONTROL or not any(hasattr(module, name) for module in _OWN)):
+        # JAX 0.4 does not pass the name: then nobody knows whether it is a function of JAX's own.
+        is_own = name not in _CONTROL and any(hasattr(module, name) for module in _OWN)
+        if event == _COMPILED and name and not is_own:
             key = name, self._capture()
             self._compiled[key] = self._compiled.get(key, 0) + 1
 

@@ -19,13 +19,13 @@ Without the native part only arrays that live when somebody looks, ten times a s
 from __future__ import annotations
 
 import inspect
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax._src.lib import _jax
 
 from tenure import heap, sites, stacks
 from tenure.frameworks.base import Sink, Source
@@ -36,7 +36,8 @@ from tenure.frameworks.recording.columns import CAUSES
 from tenure.frameworks.recording.jax_programs import note_temporaries
 
 Array: Any = jax._src.array.ArrayImpl
-Function: Any = _jax.PjitFunction
+Function: Any = type(jax.jit(len))  # which compiles nothing
+_extension: Any = sys.modules[Function.__module__]  # JAX's extension module, which had other names
 
 _KINDS = ("input",)
 
@@ -103,9 +104,9 @@ class Jax(Arrays):
             self.core.adopt(array, -len(self.old))
         for function in heap.instances({Function}):
             self._enrol(function)
-        self._pjit = _jax.pjit
+        self._pjit = _extension.pjit
         self._patched = _after(self._pjit, self._enrol)
-        _jax.pjit = self._patched
+        _extension.pjit = self._patched
         self._delete = Array.delete
         Array.delete = self._deleting = _deleting(self._delete, self.core)
 
@@ -151,8 +152,8 @@ class Jax(Arrays):
         for function in list(self._functions):
             self.core.release(function)
         self._functions.clear()
-        if _jax.pjit is self._patched:
-            _jax.pjit = self._pjit
+        if _extension.pjit is self._patched:
+            _extension.pjit = self._pjit
         if Array.delete is self._deleting:
             Array.delete = self._delete
         self.sink = None
@@ -252,8 +253,17 @@ def _leaves(value: Any) -> list[Any]:
 
 def _offered(function: Any) -> tuple[tuple[int, ...], frozenset[str]]:
     """The arguments that a compiled function may reuse: their places, and their names."""
-    how = getattr(function, "_jit_info", None)
+    how = getattr(function, "_jit_info", None) or _enclosed(function, "jit_info")
     return tuple(getattr(how, "donate_argnums", None) or ()), frozenset(getattr(how, "donate_argnames", None) or ())
+
+
+def _enclosed(function: Any, name: str) -> Any:
+    """What older versions of JAX keep only in the closure that compiles the function."""
+    compiling = inspect.unwrap(getattr(function, "_cache_miss", None) or function)
+    code = getattr(compiling, "__code__", None)
+    if code is None or name not in code.co_freevars:
+        return None
+    return compiling.__closure__[code.co_freevars.index(name)].cell_contents
 
 
 def _like(array: Any) -> tuple[Any, ...]:
