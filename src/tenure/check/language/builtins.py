@@ -244,6 +244,9 @@ def seq_method(
         if name == "clear" and not m.conditions:
             owner.items.clear()
             owner.rest = None
+        elif args and not m.conditions:
+            removed = best(args[0])
+            owner.items[:] = [one for one in owner.items if one is not removed]
         return NONE
     if name in ("pop", "popleft", "get", "get_nowait"):
         retention.drained(m, owner)
