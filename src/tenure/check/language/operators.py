@@ -125,6 +125,7 @@ def augmented(m: Interpreter, left: Value, right: Value, node: ast.AugAssign) ->
         if isinstance(made, Tensor):
             made.store = one.store
             made.flags |= one.flags & {"inference", "expanded"}
+            _same_handle(m, one, made)
         return made
     if isinstance(one, Tensor) and one.fw == "np" and "perhaps number" not in one.flags:
         use(m, one, node)
@@ -137,6 +138,15 @@ def augmented(m: Interpreter, left: Value, right: Value, node: ast.AugAssign) ->
                 expressions = retention.expressions(m, node, right)
                 m.kept.append(kept.Sum(m.spot(node), _sum_loop(m, node.target), addend, expressions))
     return value
+
+
+def _same_handle(m: Interpreter, before: Tensor, after: Tensor) -> None:
+    """A scope ends what was created in it. What an operation in place returns is as old as what it changed."""
+    for _, born in m.world.scopes:
+        if any(one is before for one in born):
+            return
+    for _, born in m.world.scopes:
+        born[:] = [one for one in born if one is not after]
 
 
 def _slot(m: Interpreter, target: ast.expr) -> Any:
