@@ -168,6 +168,27 @@ def birth(array: Any) -> Site | None:
     return None
 
 
+def distinct(arrays: Iterable[Any]) -> list[Any]:
+    """Leave out what JAX itself made of another array: its parts, and its bytes again. Both have that array's traceback."""
+    groups: dict[int, list[Any]] = {}
+    kept = []
+    for array in arrays:
+        traceback = getattr(array, "traceback", None)
+        if traceback is None:
+            kept.append(array)
+        else:
+            groups.setdefault(id(traceback), []).append(array)
+    for group in groups.values():
+        wholes = [array for array in group if len(array.sharding.device_set) > 1]
+        if len(group) == 1 or len(group) == len(wholes):
+            kept += group
+        elif wholes:
+            kept += wholes
+        else:  # several results of one call, or one again; their addresses tell
+            kept += {_address(array) or id(array): array for array in group[::-1]}.values()
+    return kept
+
+
 def _is_tracing() -> bool:
     clean = getattr(jax._src.core, "trace_state_clean", None)
     return clean is not None and not clean()
@@ -247,10 +268,11 @@ def own_references(arrays: list[Any]) -> list[Any]:
     """
     found = []
     for array in map(_base, arrays):
-        if array.is_deleted():
+        if isinstance(array, jax.core.Tracer) or array.is_deleted():
             continue
-        cached, parts = vars(array).get("addressable_shards"), getattr(array, "_arrays", None)
-        if parts is not None and len(parts) > 1 and parts is array._arrays and references.counts([parts]) == [2]:
+        cached = vars(array).get("addressable_shards")
+        parts = array._arrays if len(array.sharding.device_set) > 1 else None
+        if parts is not None and parts is array._arrays and references.counts([parts]) == [2]:
             found.append(parts)  # the array's reference and ours
         if cached is not None and references.counts([cached]) == [2]:
             shards = list(cached)

@@ -64,7 +64,7 @@ class Natives:
         if "jax" in asked:
             from tenure.frameworks import jax
 
-            self._parts.extend(jax.own_references([thing for thing in self.handles if self._owner(thing) == "jax"]))
+            self._parts.extend(jax.own_references([thing for thing in self._others if self._owner(thing) == "jax"]))
 
     @property
     def own(self) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from jax import monitoring
 
 from tenure import sites, stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
-from tenure.frameworks.jax import ADAPTER
+from tenure.frameworks.jax import ADAPTER, distinct
 from tenure.model import size
 
 # Functions that JAX itself compiles when they are called outside of any other: not the user's to pad or to jit.
@@ -114,7 +114,7 @@ class Jax:
     def buffers(self) -> list[Crowd]:
         """Arrays born at one place, on whatever platform."""
         found: dict[str, list[Any]] = {}
-        for array in ADAPTER.live():
+        for array in distinct(ADAPTER.live()):
             found.setdefault(_born(array), []).append(array)
         return [
             Crowd("jax", "buffers", stack, len(arrays), sum(array.nbytes for array in arrays), members=arrays[::-1])

@@ -29,7 +29,7 @@ import jax
 
 from tenure import heap, sites, stacks
 from tenure.frameworks.base import Sink, Source
-from tenure.frameworks.jax import ADAPTER, how_deleted
+from tenure.frameworks.jax import ADAPTER, distinct, how_deleted
 from tenure.frameworks.recording import arrays
 from tenure.frameworks.recording.arrays import FIRST_JAX, Arrays
 from tenure.frameworks.recording.columns import CAUSES
@@ -185,7 +185,8 @@ class Looking:
             if array is not None and array.is_deleted():
                 sink.ended(number, _how_deleted(array))
                 self._known.pop(key, None)
-        for array in ADAPTER.live():
+        # The known ones first: of an array and what JAX made of it, the first is kept.
+        for array in distinct(sorted(ADAPTER.live(), key=lambda array: id(array) not in self._known)):
             key = id(array)
             if key in self._known or array.is_deleted():
                 continue
