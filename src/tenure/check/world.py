@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure.check.abstract_values import CycleKind, Frame, Node, Obj, Spot, Storage, Tensor, Trace, Value, Wrapped
-from tenure.check.facts import Escape
+from tenure.check.abstract_values import Frame, Node, Obj, Spot, Storage, Tensor, Trace, Value, Wrapped
+from tenure.check.facts import CycleKind, Escape
 from tenure.check.syntax import Loop
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from tenure.check import facts, library_calls, syntax
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import Const, Either, Maybe, Node, Obj, Spot, Storage, Tensor, Value
-from tenure.check.value_queries import inside, tensors
+from tenure.check.value_queries import inside, options, tensors
 
 LIMIT = 600
 # Of the two inputs of a product, one is kept if the other requires a gradient; a quotient always keeps its divisor.
@@ -153,7 +153,7 @@ def backward(
     )
     targets = [tensor for tensor in tensors(value) if tensor.fw in (None, "torch")]
     several = isinstance(value, Either) and len(targets) > 1
-    certain = _in_each(value) if several and not unsure else frozenset()
+    certain = _in_each(options(value)) if several and not unsure else frozenset()
     unsure = unsure or several  # one of several: only what all of them came from, for certain
     m.world.trains = True
     m.world.backwards.append((m.clock, m.turn()))
@@ -186,10 +186,10 @@ def backward(
             _retained(m, tensor, nodes, spot, create=create)
 
 
-def _in_each(value: Either) -> frozenset[int]:
+def _in_each(ways: Sequence[Value]) -> frozenset[int]:
     """The steps that a backward pass goes through whichever of several tensors it begins at: `if …: loss = loss + extra`."""
-    found = [{id(one) for one in closure(option.node)} for option in value.options if isinstance(option, Tensor)]
-    return frozenset(set.intersection(*found)) if len(found) == len(value.options) else frozenset()
+    found = [{id(one) for one in closure(way.node)} for way in ways if isinstance(way, Tensor)]
+    return frozenset(set.intersection(*found)) if len(found) == len(ways) else frozenset()
 
 
 def refine(m: Interpreter, tensor: Tensor) -> None:
