@@ -305,6 +305,7 @@ CALLS: dict[str, Callable[..., Value]] = {
     "saves_file": _saves_file,
     "exports": _exports,
     "compiles": _compiles,
+    "fake_mode": lambda m, name, words, args, kwargs, node: m.obj("fake mode", node),
     "distribution": lambda m, name, words, args, kwargs, node: _distribution(m, name, args, kwargs, node),
     "loaded": lambda m, name, words, args, kwargs, node: m.unknown(node),
 }
