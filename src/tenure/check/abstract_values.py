@@ -13,7 +13,6 @@ from tenure.check.source_file import SourceFile
 
 Framework: TypeAlias = Literal["torch", "tf", "jax", "np", "keras"]
 Cause: TypeAlias = Literal["deleted", "donated", "emptied", "released"]  # how the bytes of a tensor ended
-CycleKind: TypeAlias = Literal["bound method", "closure", "hook", "object"]
 
 
 class Module(SourceFile):

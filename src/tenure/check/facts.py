@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from tenure.check.abstract_values import Cause, CycleKind, Framework, Spot
+from tenure.check.abstract_values import Cause, Framework, Spot
 from tenure.check.fact import Fact
+
+CycleKind: TypeAlias = Literal["bound method", "closure", "hook", "object"]
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenure.check.abstract_values import CycleKind, Frame, Node, Obj, Spot, Storage, Tensor, Trace, Value, Wrapped
-from tenure.check.facts import Escape
+from tenure.check.abstract_values import Frame, Node, Obj, Spot, Storage, Tensor, Trace, Value, Wrapped
+from tenure.check.facts import CycleKind, Escape
 from tenure.check.syntax import Loop
 
 
@@ -106,6 +106,7 @@ class World:
     reset_modules: list[Any] = field(default_factory=list)
     step_clocks: list[int] = field(default_factory=list)
     backward_in_loop: Spot | None = None
+    leaf_gradients: set[ast.AST] = field(default_factory=set)  # where `.grad` of a leaf was read in a loop
     cleared_modules: list[Any] = field(default_factory=list)  # whose gradients are reset; None for unknown ones
     leaf_graphs: list[tuple[Spot, Tensor]] = field(default_factory=list)  # leaves with gradients that have a graph
     groups: dict[int, list[Obj]] = field(default_factory=dict)  # the modules added to an optimizer, by its id

@@ -141,13 +141,24 @@ def gradient(m: Interpreter, owner: Tensor, node: ast.AST) -> Value:
     made: Tensor = m.own(Tensor("torch", m.spot(node)))
     made.flags = frozenset({"grad"})
     module: Any = owner.state.owner
-    unfilled = owner.graph and not owner.leaf and not owner.state.retains and m.world.script
-    if owner.fw == "torch" and unfilled and owner.node is not None and owner.node.state.differentiated:
-        made.state.unfilled = owner
+    unfilled = owner.fw == "torch" and owner.graph and not owner.leaf and not owner.state.retains
+    if unfilled and owner.node is not None:
+        seen = bool(owner.node.state.differentiated) and m.world.script
+        if seen or (node in m.world.leaf_gradients and _of_last_turn(m, owner)):
+            made.state.unfilled = owner
+    elif owner.leaf and m.loops:
+        m.world.leaf_gradients.add(node)
     reset = owner.state.reset or (module.state.grads_reset if isinstance(module, Obj) else None)
     if reset is not None:
         made.state.reset = reset
     return made
+
+
+def _of_last_turn(m: Interpreter, owner: Tensor) -> bool:
+    """Whether the last iteration computed it, in a loop with backward passes that began with a leaf in its place."""
+    turns = dict(owner.node.turn) if owner.node is not None else {}
+    earlier = any(turns.get(loop.uid, loop.turn) < loop.turn for loop in m.loops)
+    return earlier and not owner.state.alternative and m.world.backward_in_loop is not None
 
 
 _PAIR = ("values", "indices")  # of what `max`, `sort` and `topk` return

@@ -63,7 +63,7 @@ def call_node(m: Interpreter, node: ast.Call) -> Value:
     if isinstance(owner, Obj) and isinstance(function, Wrapped):
         m.note_temporary(owner, function, node)
     if isinstance(owner, Ref) and owner.name == "super" and isinstance(function, Tensor):
-        return NONE
+        return objects.inherited(m, name, args, kwargs, node)
     if isinstance(owner, Class) and owner.family == "torch.Function" and name == "apply":
         return m.call_autograd_function(owner, args, node)
     return call(m, function, args, kwargs, node)

@@ -47,6 +47,19 @@ def container(cls: Class) -> str | None:
     return next((kind for kind in [*(kinds.get(name) for name in names), *inherited] if kind is not None), None)
 
 
+def is_sequential(value: Value | None) -> bool:
+    """Whether an object calls one module after the other: its class inherits from torch's `Sequential`."""
+    return isinstance(value, Obj) and value.cls is not None and _sequential(value.cls)
+
+
+def _sequential(cls: Class) -> bool:
+    return any(
+        (isinstance(base, Ref) and base.name in ("torch.nn.Sequential", "torch.nn.modules.container.Sequential"))
+        or (isinstance(base, Class) and base is not cls and _sequential(base))
+        for base in cls.bases
+    )
+
+
 def is_tuple(value: Value) -> bool:
     """Whether an object is a named tuple."""
     return isinstance(value, Obj) and value.cls is not None and _named_tuple(value.cls)

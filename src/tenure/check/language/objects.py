@@ -8,7 +8,7 @@ from dataclasses import replace
 from tenure.check import facts
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import NONE, Const, Func, Map, Obj, Seq, Tensor, Value, Wrapped, WrappedState
-from tenure.check.language.classes import fields, is_tuple
+from tenure.check.language.classes import fields, is_sequential, is_tuple
 from tenure.check.language.iteration import element, parameter
 from tenure.check.lifetimes import cycles, escapes, graphs, optimizer_groups, retention, storages
 from tenure.check.lifetimes.graphs import thawed
@@ -184,6 +184,16 @@ def framework_made(m: Interpreter, made: Obj, args: list[Value], kwargs: dict[st
     for number, arg in enumerate(args):
         made.attrs[str(number)] = arg
     made.attrs.update(kwargs)
+
+
+def inherited(m: Interpreter, name: str, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value:
+    """`super().name(…)`, of a class that is not in the checked code."""
+    me = m.frame.names.get("self")
+    if not isinstance(me, Obj) or not is_sequential(me):
+        return NONE
+    if name == "__init__":
+        framework_made(m, me, args, {})
+    return m.call_library_object(me, args, kwargs, node) if name in ("forward", "__call__") else NONE
 
 
 def dataclass_made(m: Interpreter, made: Obj, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> None:

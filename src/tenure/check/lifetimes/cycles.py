@@ -7,7 +7,7 @@ from typing import Any
 
 from tenure.check import facts, syntax
 from tenure.check.abstract_interpreter import Interpreter
-from tenure.check.abstract_values import CycleKind, Func, Map, Obj, Seq, Tensor, Value, Wrapped
+from tenure.check.abstract_values import Func, Map, Obj, Seq, Tensor, Value, Wrapped
 from tenure.check.lifetimes import graphs
 from tenure.check.value_queries import best, inside
 
@@ -29,7 +29,7 @@ def stored(m: Interpreter, container: Seq | Map, one: Obj, node: ast.AST) -> Non
         _note(m, one, node, "object")
 
 
-def _note(m: Interpreter, owner: Obj, node: ast.AST, how: CycleKind) -> None:
+def _note(m: Interpreter, owner: Obj, node: ast.AST, how: facts.CycleKind) -> None:
     m.world.cycles.append((owner, m.spot(node), how))
 
 

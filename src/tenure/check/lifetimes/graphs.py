@@ -9,7 +9,7 @@ from typing import Any
 from tenure.check import facts, library_calls, syntax
 from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import Const, Either, Maybe, Node, Obj, Spot, Storage, Tensor, Value
-from tenure.check.value_queries import inside, tensors
+from tenure.check.value_queries import inside, options, tensors
 
 LIMIT = 600
 # Of the two inputs of a product, one is kept if the other requires a gradient; a quotient always keeps its divisor.
@@ -153,13 +153,17 @@ def backward(
     )
     targets = [tensor for tensor in tensors(value) if tensor.fw in (None, "torch")]
     several = isinstance(value, Either) and len(targets) > 1
-    unsure = unsure or several  # one of several: none of them for certain
+    certain = _in_each(options(value)) if several and not unsure else frozenset()
+    unsure = unsure or several  # one of several: only what all of them came from, for certain
     m.world.trains = True
     m.world.backwards.append((m.clock, m.turn()))
     if not several and m.grad[-1] == "grad":
         for tensor in targets:
             refine(m, tensor)
             _second_time(m, tensor, closure(tensor.node), spot, keeps=keeps)
+    elif certain and m.grad[-1] == "grad":
+        common = [node for node in closure(targets[0].node) if id(node) in certain]
+        _second_time(m, targets[0], common, spot, keeps=keeps)
     for tensor in targets:
         refine(m, tensor)
         if m.grad[-1] != "grad":
@@ -169,7 +173,7 @@ def backward(
             tensor.node.state.root = True
         for one in nodes:
             m.set_state(one.state, "differentiated", spot)
-            if not keeps and not unsure:
+            if not keeps and (not unsure or id(one) in certain):
                 if one.state.freed is None or isinstance(one.state.freed, Maybe):
                     m.set_state(one.state, "freed", spot)
                     one.state.freed_in = m.loop_ids
@@ -180,6 +184,12 @@ def backward(
                 one.state.freed_in = m.loop_ids
         if keeps and inputs is None:
             _retained(m, tensor, nodes, spot, create=create)
+
+
+def _in_each(ways: Sequence[Value]) -> frozenset[int]:
+    """The steps that a backward pass goes through whichever of several tensors it begins at: `if …: loss = loss + extra`."""
+    found = [{id(one) for one in closure(way.node)} for way in ways if isinstance(way, Tensor)]
+    return frozenset(set.intersection(*found)) if len(found) == len(ways) else frozenset()
 
 
 def refine(m: Interpreter, tensor: Tensor) -> None:

@@ -48,11 +48,13 @@ def _left_behind(m: Interpreter, trace: Trace) -> None:
             current = value
         if current is None or (isinstance(owner, Obj) and owner.family == "nnx.Module"):
             continue  # the transformations of flax.nnx carry what a module holds out of the trace
+        if trace.how == uses.FAKE and not (isinstance(owner, Obj) and owner.family == "torch.Module"):
+            continue  # fake tensors are kept for their shapes; those of a module meet its weights
         for one in inside(current):
             if isinstance(one, Tensor) and one.trace is trace and (surely or "assumed" not in one.flags):
                 fact = uses.escaped(m, trace, one, spot, owner, _name(key))
                 if fact is not None and isinstance(holder, dict) and isinstance(owner, Map):
                     m.world.left.append((fact, trace, holder, key))
-                elif fact is not None and key == "item":
+                elif fact is not None and (key == "item" or trace.how == uses.FAKE):
                     m.world.left.append((fact, trace, {}, key))  # each trace may replace it before it reads it
                 break

@@ -11,6 +11,8 @@ from tenure.check.abstract_interpreter import Interpreter
 from tenure.check.abstract_values import Cause, Either, Ended, Map, Maybe, Obj, Seq, Spot, Tensor, Trace, Value
 from tenure.check.value_queries import best, inside, options, relate, tensors
 
+FAKE = "FakeTensorMode"
+
 
 def use(m: Interpreter, tensor: Tensor, node: ast.AST, *, sure: bool = True) -> None:
     """The bytes of a tensor are read here; not `sure`: those of this tensor or of another one."""
@@ -47,7 +49,7 @@ def used_outside(m: Interpreter, tensor: Tensor, trace: Trace, node: ast.AST) ->
     """A traced value is used where its trace is over."""
     fact = m.world.escapes.get(tensor)
     if fact is not None:
-        if fact.use is None:
+        if fact.use is None and not (trace.how == FAKE and m.traces):  # of the same mode, perhaps
             fact.use = m.spot(node)
         return
     if trace.kind == "keras":

@@ -16,6 +16,7 @@ from tenure.check.models import (
     tensorflow_calls,
     tensorflow_contexts,
     torch_calls,
+    torch_contexts,
     torch_objects,
 )
 
@@ -65,6 +66,7 @@ LIBRARIES = (
         telling=torch_calls.TELLING,
         object_attribute=torch_objects.object_attribute,
         object_method=torch_objects.object_method,
+        contexts=torch_contexts.CONTEXTS,
         call_object=torch_calls.call_object,
     ),
     Library(

@@ -25,6 +25,7 @@ from tenure.check.abstract_values import (
     Wrapped,
 )
 from tenure.check.language import attributes, iteration
+from tenure.check.language.classes import is_sequential
 from tenure.check.lifetimes import graphs, storages, tensor_slices, uses, writes
 from tenure.check.lifetimes.graphs import thawed
 from tenure.check.lifetimes.traces import tracing
@@ -304,6 +305,7 @@ CALLS: dict[str, Callable[..., Value]] = {
     "saves_file": _saves_file,
     "exports": _exports,
     "compiles": _compiles,
+    "fake_mode": lambda m, name, words, args, kwargs, node: m.obj("fake mode", node),
     "distribution": lambda m, name, words, args, kwargs, node: _distribution(m, name, args, kwargs, node),
     "loaded": lambda m, name, words, args, kwargs, node: m.unknown(node),
 }
@@ -317,12 +319,18 @@ def _distribution(m: Interpreter, name: str, args: list[Value], kwargs: dict[str
 
 def call_object(m: Interpreter, owner: Obj, args: list[Value], kwargs: dict[str, Value], node: ast.AST) -> Value | None:
     """Call a module of torch."""
-    if not owner.kind.startswith("torch.nn."):
+    own = is_sequential(owner)
+    if not (own or owner.kind.startswith("torch.nn.")):
         return None
-    last = owner.kind.rpartition(".")[2]
-    if last in ("Sequential", "DataParallel", "DistributedDataParallel") and owner.attrs:
+    last = owner.kind.rpartition(".")[2] if not own else "Sequential"
+    children = list(owner.attrs.values())
+    if own:  # its other attributes are no modules
+        children = [one for key, one in owner.attrs.items() if key.isdigit()]
+        if not children:
+            return None
+    if last in ("Sequential", "DataParallel", "DistributedDataParallel") and children:
         value = args[0] if args else m.unknown(node)
-        for child in list(owner.attrs.values()):
+        for child in children:
             value = m.call(child, [value], {}, node)
         made_seq = value
         run_hooks(m, owner, args, made_seq, node)

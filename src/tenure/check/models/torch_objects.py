@@ -32,7 +32,7 @@ def object_attribute(m: Interpreter, owner: Obj, name: str, node: ast.AST) -> Va
     if owner.kind == "optimizer" and name == "state":
         return m.obj("optimizer state", node)
     if owner.family == "torch.Module" and name == "training":
-        return Num()
+        return Const(value=False) if owner.state.training is False else Num()
     return None
 
 
