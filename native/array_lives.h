@@ -248,15 +248,16 @@ int32_t number_of(PyObject *op) {
 struct What {
     int32_t number;  // 0 if it is of no interest; -1 if nobody knows
     int64_t bytes;
+    bool several = false;  // it lies on several devices
 };
 
 // What Python says of such parts.
 What told_of(PyObject *parts) {
     PyObject *told = PyObject_CallObject(describe, parts);
     What what{-1, 0};
-    int number;
+    int number, several = 0;
     long long bytes;
-    if (told && PyArg_ParseTuple(told, "iL", &number, &bytes)) what = {number, bytes};
+    if (told && PyArg_ParseTuple(told, "iL|p", &number, &bytes, &several)) what = {number, bytes, several != 0};
     Py_XDECREF(told);
     complain();
     return what;

@@ -24,7 +24,7 @@ PyObject *turned = nullptr;   // (stack, bytes, turn) -> whether a step is done 
 PyObject *stepped = nullptr;  // ()
 PyObject *readers = nullptr;  // tuple of the code of JAX's that reads an array on the host
 PyObject *plain = nullptr;    // set of classes that hold no arrays
-PyObject *s_name, *s_is_deleted, *s_aval, *s_sharding, *s_pointer, *s_is_ready;
+PyObject *s_name, *s_is_deleted, *s_aval, *s_sharding, *s_pointer, *s_is_ready, *s_traceback;
 std::vector<Life *> &waiting = *new std::vector<Life *>;  // held
 
 thread_local bool in_call = false, inside_alloc = false;
@@ -246,6 +246,7 @@ PyObject *py_start(PyObject *, PyObject *args) {
         return nullptr;
     if (!start(type, capsule, describing, naming, troubled, first)) return nullptr;
     forget_descriptions();
+    forget_wholes(true);
     replace(leaves, a);
     replace(turned, b);
     replace(stepped, c);
@@ -264,6 +265,7 @@ PyObject *py_stop(PyObject *, PyObject *) {
     settle_late(true);
     active = false;
     forget_descriptions();
+    forget_wholes(true);
     if (array_type && array_type->tp_alloc == birth) array_type->tp_alloc = original_alloc;
     Py_RETURN_NONE;
 }
@@ -326,8 +328,9 @@ PyMODINIT_FUNC PyInit_tenure_jax_recorder() {
     s_name = PyUnicode_InternFromString("__name__");
     s_is_deleted = PyUnicode_InternFromString("is_deleted");
     s_is_ready = PyUnicode_InternFromString("is_ready");
+    s_traceback = PyUnicode_InternFromString("traceback");
     s_pointer = PyUnicode_InternFromString("unsafe_buffer_pointer");
     plain = PySet_New(nullptr);
-    if (!prepare("tenure_jax_recorder.Life") || !plain || !s_is_ready || !s_pointer) return nullptr;
+    if (!prepare("tenure_jax_recorder.Life") || !plain || !s_is_ready || !s_pointer || !s_traceback) return nullptr;
     return PyModule_Create(&module);
 }

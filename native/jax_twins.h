@@ -105,12 +105,52 @@ bool is_twin(Life *life, PyObject *array) {
     return found;
 }
 
+// An array on several devices makes one for each of them when it is read, and these have its traceback. They are counted
+// with it, and have no lives of their own.
+std::unordered_multimap<PyObject *, Life *> &wholes = *new std::unordered_multimap<PyObject *, Life *>;  // both are held
+size_t most_wholes = kDescribed;
+
+void forget_wholes(bool all) {
+    std::vector<std::pair<PyObject *, Life *>> old;
+    for (auto at = wholes.begin(); at != wholes.end();) {
+        if (!all && array_of(at->second)) {
+            ++at;
+            continue;
+        }
+        old.emplace_back(*at);
+        at = wholes.erase(at);
+    }
+    most_wholes = std::max(kDescribed, 2 * wholes.size());
+    for (auto &[traceback, life] : old) {
+        Py_DECREF(traceback);
+        Py_DECREF(reinterpret_cast<PyObject *>(life));
+    }
+}
+
+// Whether this is one of those; one on several devices is remembered.
+bool is_part(Life *life, PyObject *array, bool several) {
+    if (!several && wholes.empty()) return false;
+    PyObject *traceback = PyObject_GetAttr(array, s_traceback);
+    bool found = false;
+    if (traceback && traceback != Py_None && several) {
+        if (wholes.size() >= most_wholes) forget_wholes(false);
+        wholes.emplace(Py_NewRef(traceback), life);
+        Py_INCREF(reinterpret_cast<PyObject *>(life));
+    } else if (traceback && traceback != Py_None) {
+        auto [from, to] = wholes.equal_range(traceback);
+        for (; from != to && !found; ++from) found = array_of(from->second) != nullptr;
+    }
+    Py_XDECREF(traceback);
+    PyErr_Clear();
+    return found;
+}
+
 // Whether it is done with.
 bool settle(Life *life, PyObject *array) {
     if (!life->what) {
         What what = what_is(array);
         if (what.number == kIncomplete) return false;
-        if (what.number <= 0) return true;
+        if (what.number <= 0 || is_part(life, array, what.several)) return true;
         life->what = what.number;
         life->bytes = what.bytes;
     }

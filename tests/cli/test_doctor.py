@@ -90,6 +90,10 @@ def test_versions(monkeypatch, version, tested):
     monkeypatch.setattr(doctor, "_version", lambda package: version if package == "torch" else None)
     found = doctor.look()
     assert found["frameworks"]["torch"]["tested"] is tested
-    assert found["frameworks"]["jax"] == {"version": None, "tested": None, "tested_versions": ["0.10", "0.11"]}
+    assert found["frameworks"]["jax"] == {
+        "version": None,
+        "tested": None,
+        "tested_versions": ["0.4.38", "0.6.2", "0.7.0", "0.9.2", "0.10", "0.11", "0.12"],
+    }
     lines = [line for line in doctor._told(found) if line.startswith("torch")]
     assert lines[0].endswith("(not a tested version; tested: 2.11, 2.13)") is not tested

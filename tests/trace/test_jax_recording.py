@@ -447,3 +447,35 @@ def test_without_the_native_part_the_living_are_seen(tmp_path):
     assert [one[2] for one in told if one[0] == "ended"] == ["last reference", "delete"]
     looking.stop()
     assert told[-1][:2] == ("partly", ("peak",))
+
+
+SEVERAL = """if True:
+    import os
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+    import jax, jax.numpy as jnp, numpy
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+    halves = NamedSharding(Mesh(numpy.array(jax.devices()), ("d",)), PartitionSpec("d"))
+    def make():
+        return jax.device_put(numpy.ones((64, 64), "f4"), halves)
+    before = make()
+    before.addressable_shards
+    with tenure.trace(sys.argv[1]):
+        after = make()
+        both = jax.jit(lambda x: (x + 1, x + 2))(after)
+        for array in (before, after, *both):
+            repr(array), array.addressable_shards, array.addressable_data(0), tenure.info(array), tenure.memory()
+            float(array.sum())
+    """
+
+
+def test_parts_of_an_array_on_several_devices_are_counted_with_it(tmp_path):
+    code = f"import sys, tenure\n{SEVERAL}"
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    folder = tmp_path / "trace"
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (file,) = folder.glob("*.arrows")
+    rows = pa.ipc.open_stream(file).read_all().to_pylist()
+    ended = {row["buffer"] for row in rows if row["event"] == "end"}
+    alive = [row["bytes"] for row in rows if row["event"] == "birth" and row["buffer"] not in ended]
+    assert sorted(size for size in alive if size >= 1024) == [64 * 64 * 4] * 4

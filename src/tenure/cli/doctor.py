@@ -23,7 +23,7 @@ from tenure.trace import digest
 # The packages that bring a framework, and the versions that the tests run on.
 _FRAMEWORKS = {
     "torch": (("torch",), ("2.11", "2.13")),
-    "jax": (("jax",), ("0.10", "0.11")),
+    "jax": (("jax",), ("0.4.38", "0.6.2", "0.7.0", "0.9.2", "0.10", "0.11", "0.12")),
     "tensorflow": (("tensorflow", "tensorflow-cpu", "tf-nightly"), ("2.21",)),
     "numpy": (("numpy",), ("2",)),
 }

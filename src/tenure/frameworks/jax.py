@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import os
 import sys
 from collections import Counter
@@ -221,7 +222,7 @@ def _address(part: Any) -> int | None:
     if part.is_deleted() or not part.is_ready():
         return None
     try:
-        return int(part.unsafe_buffer_pointer())
+        return int(_apart(part.unsafe_buffer_pointer))
     except jax.errors.JaxRuntimeError:  # its parts are still being made: a leak check may run meanwhile
         return None
 
@@ -258,7 +259,12 @@ def _parts(tensor: Any) -> list[Any]:
     sharding = array.sharding
     if len(sharding.device_set) == 1 and sharding.is_fully_addressable:
         return [array]
-    return list(array._arrays or ())  # JAX makes these once; they are deleted with the array
+    return list(_apart(getattr, array, "_arrays") or ())  # JAX makes these once; they are deleted with the array
+
+
+def _apart(ask: Callable[..., Any], *args: Any) -> Any:
+    """Ask JAX for what it may make an alias or parts for: outside of all scopes, which did not create them."""
+    return contextvars.Context().run(ask, *args)
 
 
 def own_references(arrays: list[Any]) -> list[Any]:
@@ -271,7 +277,7 @@ def own_references(arrays: list[Any]) -> list[Any]:
         if isinstance(array, jax.core.Tracer) or array.is_deleted():
             continue
         cached = vars(array).get("addressable_shards")
-        parts = array._arrays if len(array.sharding.device_set) > 1 else None
+        parts = _apart(getattr, array, "_arrays") if len(array.sharding.device_set) > 1 else None
         if parts is not None and parts is array._arrays and references.counts([parts]) == [2]:
             found.append(parts)  # the array's reference and ours
         if cached is not None and references.counts([cached]) == [2]:

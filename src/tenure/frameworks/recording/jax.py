@@ -99,7 +99,8 @@ class Jax(Arrays):
             Array, stacks.core()._capture, self._describe, self.ops.number, self.trouble, FIRST_JAX,
             _leaves, self._turned, self.stepped, _offered, self._refused, _readers(),
         )  # fmt: skip
-        for array in ADAPTER.live():
+        # First those on several devices, so that their parts are known as such.
+        for array in sorted(ADAPTER.live(), key=lambda array: len(array.sharding.device_set) == 1):
             self.old.append(_text(array))
             self.core.adopt(array, -len(self.old))
         for function in heap.instances({Function}):
@@ -129,9 +130,9 @@ class Jax(Arrays):
         if kept:
             tell(getattr(function, "__name__", ""), stack, kept)
 
-    def _describe(self, aval: Any, sharding: Any) -> tuple[int, int]:
-        """The number of what such an array is, and its bytes."""
-        return self.what(*_what(aval, sharding)), _measure(aval, sharding)
+    def _describe(self, aval: Any, sharding: Any) -> tuple[int, int, bool]:
+        """The number of what such an array is, its bytes, and whether it is on several devices."""
+        return self.what(*_what(aval, sharding)), _measure(aval, sharding), len(sharding.device_set) > 1
 
     def _turned(self, place: int, nbytes: int, turn: int) -> bool:
         missed, done = self._turns.turned(place, nbytes, turn)
