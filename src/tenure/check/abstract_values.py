@@ -79,7 +79,6 @@ class ContainerState(State):
     drained: bool | str = False  # or the kind of the hook that did it
     drained_in: Trace | None = None
     replaced: bool = False  # its name was bound to something else after the loop
-    # Reads
     read: bool = False
     seen: bool = False
     walked: bool = False
@@ -168,6 +167,7 @@ class WrappedState(State):
     memo: list[tuple[Any, Value, Trace | None]] | None = None  # results that a cache keeps
     cleared: bool = False
     orphan: tuple[Spot, Spot] | None = None
+    made_once: bool = False  # where the program asked first whether it is there: `if n not in compiled`
 
 
 class StorageState:

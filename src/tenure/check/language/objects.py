@@ -95,7 +95,11 @@ def bind_wrapped(m: Interpreter, wrapped: Wrapped, owner: Obj, node: ast.AST) ->
     made = Wrapped(wrapped.kind, bound, wrapped.born, replace(wrapped.options, unbound=True))
     made.loops, made.state = wrapped.loops, wrapped.state if wrapped.kind != "trace" else WrappedState()
     if wrapped.kind == "property":
-        value = m.call(bound, [], {}, node)
+        m.world.guards.append({"first"})
+        try:
+            value = m.call(bound, [], {}, node)
+        finally:
+            m.world.guards.pop()
         if m.traces and m.traces[-1] not in owner.traces and not owner.state.sample:
             for one in tensors(value):
                 if one.trace in m.traces and one.trace is not None:

@@ -40,7 +40,7 @@ def called(m: Interpreter, wrapped: Wrapped, args: list[Value], kwargs: dict[str
     spot = m.spot(node)
     makers = [loop for loop in m.loops if loop.uid in wrapped.loops]
     if makers and _new_each_turn(wrapped):
-        if m.world.script and _same_code(m, wrapped, makers, m.loops):
+        if m.world.script and not wrapped.state.made_once and _same_code(m, wrapped, makers, m.loops):
             m.add_fact(facts.FunctionMadeInLoop(use=wrapped.born, holder=spot, how=o.name))
         return  # what differs may differ only where the function does, too
     if m.traces or not (outer or makers):

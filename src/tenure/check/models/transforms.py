@@ -60,7 +60,9 @@ def traced(
         signature="input_signature" in kwargs,  # numbers become tensors, and there is one trace
         relaxed=bool(kwargs.keys() & {"input_signature", "reduce_retracing", "experimental_relax_shapes"}),
     )
-    return m.own(Wrapped("trace", function, m.spot(node), options_))  # type: ignore[no-any-return]
+    made = m.own(Wrapped("trace", function, m.spot(node), options_))
+    made.state.made_once = any(marks & {"once", "first"} for marks in m.world.guards)
+    return made  # type: ignore[no-any-return]
 
 
 def _indices(value: Value | None) -> tuple[int, ...]:
