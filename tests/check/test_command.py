@@ -545,7 +545,7 @@ def test_a_check_without_findings_ends_with_a_line(tmp_path, check):
     assert "findings in" not in check(".")[2]
     assert check(".", "--write-baseline", "old.json")[0] == 0
     assert check(".", "--baseline", "old.json") == (0, "", "tenure: no new findings in 2 files\n")
-    (tmp_path / "broken.py").write_text("import torch\ndef")
+    (tmp_path / "broken.py").write_text("import torch\nfor x in range(3:\n    x.backward()\n")
     assert "findings in" not in check(".", "--ignore", "TN301")[2]
 
 
