@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
@@ -78,6 +79,12 @@ class TensorInfo:
         sizes = ", ".join("?" if n is None else str(n) for n in self.shape)
         return f"{self.framework} {self.kind} {self.dtype}[{sizes}] on {self.device}"
 
+    def __str__(self) -> str:
+        created = f", created at {self.born.short}" if self.born else ""
+        scope = f", in scope {self.scope!r}" if self.scope and self.state == "live" else ""
+        how = f" {ending(self)}" if self.cause or self.ended else ""
+        return f"{self.label}, {size(self.nbytes)}, {self.state}{how}{created}{scope}"
+
 
 def ending(tensor: TensorInfo) -> str:
     """Return what released a tensor, and where: `by exit of scope 'step' at held.py:23`; "" if it is live."""
@@ -145,6 +152,13 @@ class Holder:
         where = f" ({self.site.short})" if self.site else ""
         kind = [] if self.cycle and self.kind == "cycle" else [self.kind]
         return " ".join([*filter(None, [self.cycle and f"{self.cycle}:"]), *kind, f"{self.name}{where}"])
+
+
+class Holders(list[Holder]):
+    """A list of reference paths that prints one per line."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "no reference found"
 
 
 # By the kind of a path's first link.
@@ -280,7 +294,8 @@ class Remains:
             return "nothing to release: no tensors"
         verb = "freed" if self.done else "would be freed"
         first = f"{size(self.freed_bytes)} {verb}, {size(self.held_bytes)} retained"
-        rows = [line for remnant in self.remnants for line in remnant.lines(done=self.done)]
+        equal = Counter(tuple(remnant.lines(done=self.done)) for remnant in self.remnants)
+        rows = [row for (head, *more), n in equal.items() for row in (f"{n} x {head}" if n > 1 else head, *more)]
         return "\n".join([first, *(f"  {row}" for row in rows)])
 
 

@@ -73,12 +73,12 @@ def test_no_leak_is_said_where_leaks_were_looked_for(tmp_path):
     ("more", "why"),
     [
         ("", "the trace contains no leak checks of this process"),
-        (checked(count=3), "the run was too short (3 leak checks; about 8 are needed)"),
+        (checked(count=3), "the run was too short (3 of about 8 leak checks); record 16 iterations"),
         (checked(missed=900), "the main thread was busy in one call during 90% of the events"),
         (checked(unstepped=True), "the program has an optimizer, but tenure saw no step of it"),
         (
             f"recorder.advance(900); recorder.advance()\n{checked()}",
-            "the run was too short (2 steps; about 16 are needed)",
+            "the run was too short (2 of about 16 steps); record 16 steps",
         ),
     ],
 )
@@ -159,7 +159,7 @@ def test_recording_a_few_steps_of_a_real_training(tmp_path):
     """An optimizer goes through its hooks while the recording ends."""
     pytest.importorskip("torch")
     text = run(tmp_path, "--steps", "3", str(EXAMPLE))
-    assert "leaks not checked: the run was too short (3 steps; about 16 are needed)" in text
+    assert "leaks not checked: the run was too short (3 of about 16 steps)" in text
     assert "recording stopped after 3 steps, as requested" in text
     assert seen(tmp_path / "t")[0].startswith("Summary: leaks not checked.")
 

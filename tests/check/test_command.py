@@ -217,7 +217,7 @@ def test_files_that_import_from_themselves_or_from_each_other(tmp_path, check):
     (tmp_path / "accelerate.py").write_text("import torch\nfrom accelerate import place" + rest)
     (tmp_path / "one.py").write_text("import torch\nfrom two import place" + rest)
     (tmp_path / "two.py").write_text("import torch\nfrom one import place" + rest)
-    assert check("accelerate.py", "one.py", "two.py") == (0, "", "")
+    assert check("accelerate.py", "one.py", "two.py") == (0, "", "tenure: no findings in 3 files\n")
 
 
 def test_bad_files_are_told_and_the_others_checked(tmp_path, check):
@@ -530,3 +530,26 @@ def start():
     assert (tmp_path / "train.py").read_text() == driver
     (tmp_path / "train.py").write_text(driver + "\n\nstart()\n")
     assert "error[TN302]" in check("train.py")[1]
+
+
+def test_a_check_without_findings_ends_with_a_line(tmp_path, check):
+    assert check(".") == (0, "", "tenure: no Python files here\n")
+    (tmp_path / "empty").mkdir()
+    assert check("empty") == (0, "", "tenure: no Python files in empty\n")
+    (tmp_path / "train.py").write_text(CLEAN)
+    assert check(".") == (0, "", "tenure: no findings in 1 file\n")
+    (tmp_path / "other.py").write_text(LEAK)
+    assert check(".", "--ignore", "tn301") == (0, "", "tenure: no findings in 2 files\n")
+    assert check(".", "--ignore", "tn3", "-q") == (0, "", "")
+    assert check(".", "--ignore", "Loss-Accumulated-With-Graph", "--format", "concise") == (0, "", "")
+    assert "findings in" not in check(".")[2]
+    assert check(".", "--write-baseline", "old.json")[0] == 0
+    assert check(".", "--baseline", "old.json") == (0, "", "tenure: no new findings in 2 files\n")
+    (tmp_path / "broken.py").write_text("import torch\nfor x in range(3:\n    x.backward()\n")
+    assert "findings in" not in check(".", "--ignore", "TN301")[2]
+
+
+@pytest.mark.parametrize("comment", ["# tenure: ignore[tn301]", "# noqa: tn301"])
+def test_codes_in_comments_are_case_insensitive(tmp_path, check, comment):
+    (tmp_path / "train.py").write_text(LEAK.replace("# kept", comment))
+    assert check("train.py")[0] == 0

@@ -156,6 +156,20 @@ def test_the_advice_is_the_one_that_saves_the_most():
             Ended("t", judged="none", limits=[f"leaks not checked: {why}" for why in "abcd"], peak=peak()),
             "leaks not checked: a; b; and 2 more, in the report",
         ),
+        (
+            Ended("t", findings=[LEAK], judged="none", limits=["leaks not checked: a"], peak=peak()),
+            "1 leak (TN301); other leaks not checked: a",
+        ),
+        (
+            Ended(
+                "t",
+                findings=[LEAK],
+                judged="part",
+                limits=["leaks only partly checked: a", "leaks not checked: b"],
+                peak=peak(),
+            ),
+            "1 leak (TN301); other leaks only partly checked: a; other leaks not checked: b",
+        ),
         (Ended("t", judged="all"), "no tensor was allocated during the recording"),
         (Ended("t", findings=[LEAK], judged="all", peak=peak()), "1 leak (TN301)"),
         (Ended("t", findings=[LEAK], unreadable="it is damaged"), "1 leak (TN301): it is damaged"),

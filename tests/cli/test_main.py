@@ -12,6 +12,7 @@ import pytest
 
 import tenure
 from tenure import cli
+from tenure.faults import FAULTS
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith("TENURE_")}
 HELPERS = {"__init__", "after", "newest"}  # files that are not commands
@@ -93,7 +94,6 @@ def test_exit_codes_are_the_same_where_streams_are_closed(closed, words, code):
         (["doctor", "now"], "usage: tenure doctor", "unexpected arguments: now"),
         (["diff", "a", "b", "c"], "usage: tenure diff", "unexpected arguments: c"),
         ([], "usage: tenure [-h]", "\n    report       Show leaks, peak memory, and how to lower it, from a trace.\n"),
-        ([__file__], "usage: tenure [-h]", f"there is no command {__file__}; did you mean `tenure run {__file__}`?\n"),
     ],
 )
 def test_wrong_usage_shows_that_of_the_command_and_what_was_meant(words, usage, said, capsys):
@@ -205,3 +205,64 @@ def test_traces_of_older_versions_are_ordered_by_their_files(tmp_path):
     assert [folder.name for folder in folders.newest(tmp_path)] == ["b", "a", "c"]
     assert folders.newest(tmp_path / "b") == [tmp_path / "b"]
     assert folders.newest(tmp_path / "nowhere") == []
+
+
+# ------------------------------------------------------------------------------------------- words that a newcomer types
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train.py"], "tenure: train.py is a script; use: tenure run train.py\n"),
+        (["nowhere/train.py", "--lr", "1 2"], "is a script; use: tenure run nowhere/train.py --lr '1 2'\n"),
+        (["run", "--epochs", "3", "train.py"], "no option --epochs; options of the script go after it: tenure run train.py --epochs 3\n"),
+        (["run", "-q", "--lr=1", "train.py", "x"], "options of the script go after it: tenure run -q train.py --lr=1 x\n"),
+        (["run", "--a", "1", "--b", "2", "-m", "pkg", "x"], "go after it: tenure run -m pkg --a 1 --b 2 x\n"),
+        (["run", "--quite", "train.py"], "did you mean --quiet? options of the script go after it: tenure run train.py --quite\n"),
+        (["run", "--epochs", "3"], "there is no option --epochs; did you mean --steps?\n"),
+        (["-v"], "tenure: there is no option -v; use: tenure -V\n"),
+        (["version"], "tenure: there is no command version; use: tenure -V\n"),
+        (["export", "before"], "the following arguments are required: --to; FORMAT is one of: perfetto,"),
+    ],
+)  # fmt: skip
+def test_what_to_type_instead(words, said, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    assert cli.main(words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert said in told.err
+
+
+def test_a_trace_is_not_a_log(traces, monkeypatch, capsys):
+    monkeypatch.chdir(traces)
+    assert cli.main(["explain", "a"]) == 2
+    assert capsys.readouterr() == ("", "tenure: a is a trace; use: tenure report a\n")
+    assert cli.main(["explain", "tenure-train"]) == 2
+    assert capsys.readouterr().err == "tenure: tenure-train is neither a rule nor a readable file: Is a directory\n"
+
+
+def test_a_rule_by_its_name_or_code(capsys):
+    assert cli.main(["explain", "tn207"]) == 0
+    page = capsys.readouterr().out
+    for word in (FAULTS["TN207"].name, FAULTS["TN207"].name.upper(), "TN207"):
+        assert cli.main(["explain", word]) == 0
+        assert capsys.readouterr().out == page
+    assert cli.main(["explain", FAULTS["TN207"].name[:-1]]) == 2
+    assert capsys.readouterr().err.endswith(f"; did you mean {FAULTS['TN207'].name}?\n")
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("", "No traceback found in {}: it is empty.\n"),
+        ("x = 1\n", "No traceback found in {}; it is a script: tenure run {}\n"),
+        ('Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    d[1]\nKeyError: 1\n', "No rule explains `KeyError: 1`: it does not look like an error about tensor lifetimes.\n"),
+        ('Traceback (most recent call last):\n  File "a.py", line 1, in <module>\n    f()\nRuntimeError: the pool was deleted\n', "No rule explains `RuntimeError: the pool was deleted`, although its text is about the lifetime of something.\n"),
+    ],
+)  # fmt: skip
+def test_why_a_log_has_no_explanation(log, said, tmp_path, capsys):
+    file = tmp_path / "s.py"
+    file.write_text(log)
+    assert cli.main(["explain", str(file)]) == 0
+    assert capsys.readouterr().out == said.format(file, file)

@@ -301,7 +301,7 @@ def test_the_last_lines_come_after_the_script(tmp_path, needs_torch):
     mine, *ours = done.stderr.splitlines()
     assert mine == "mine"
     result, peak, trace, following = ours
-    assert result == "tenure: leaks not checked: the run was too short (0 leak checks; about 8 are needed)"
+    assert result == "tenure: leaks not checked: the run was too short (0 of about 8 leak checks); record 16 iterations"
     assert peak == "tenure: peak memory 40 bytes on cpu, all of it allocated at s.py:2"
     assert re.fullmatch(r"tenure: trace: tenure-s \(\d+ events, [\d.]+ KiB\)", trace)
     assert following == "tenure: next: `tenure report tenure-s` (text) or `tenure view tenure-s` (page)"

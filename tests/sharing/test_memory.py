@@ -418,3 +418,18 @@ def test_reading_is_as_quick_as_promised(store, np):
         return time.process_time() - start
 
     assert min(seconds(ours) for _ in range(5)) <= 3 * min(seconds(under_lock) for _ in range(5))
+
+
+def test_an_empty_store_may_be_that_of_another_process():
+    with pytest.raises(tenure.NameMissing, match=r"a memory: store exists in one process; .* Store\('file:PATH'\)"):
+        tenure.Store("memory:")["w"]
+    store = tenure.Store("memory:")
+    store["v"] = make("numpy", [1.0])
+    with pytest.raises(tenure.NameMissing) as caught:
+        store["w"]
+    assert "exists in one process" not in str(caught.value)
+
+
+def test_a_path_may_be_that_of_a_store():
+    with pytest.raises(tenure.StoreError, match="did you mean 'file:weights'"):
+        tenure.Store("weights")

@@ -54,6 +54,29 @@ def test_a_leak_is_named(name, tmp_path):
     assert f"error[{code}]" in told
 
 
+OUTPUTS = """
+import torch
+class Outputs:
+    def __init__(self):
+        self.by_step = {}
+    def on_batch(self, step):
+        self.by_step[step] = torch.ones(4096) * step
+outputs = Outputs()
+for step in range(80):
+    outputs.on_batch(step)
+"""
+
+
+def test_the_fix_is_for_what_holds_the_tensors(tmp_path):
+    script = tmp_path / "program.py"
+    for source, cached in ((OUTPUTS, False), (LEAKS["a cache by step"][1], True)):
+        script.write_text(source)
+        (finding,), told = found_by_run(script, tmp_path)
+        assert finding["code"] == "TN307"
+        assert ("lru_cache(maxsize=…)" in told, "A cache helps only" in told) == (cached, cached)
+        assert ("`pop`" in told, "A dict keeps a value" in told) == (not cached, not cached)
+
+
 @pytest.mark.parametrize("name", CLEAN)
 def test_what_only_looks_like_a_leak_is_none(name, tmp_path):
     script = tmp_path / "program.py"

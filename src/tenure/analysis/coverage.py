@@ -125,10 +125,10 @@ def _unchecked(trace: Recorded, process: Process, seen: Checks | None, steps: in
     if seen.missed > _MISSED * seen.events:
         return f"the main thread was busy in one call during {seen.missed / seen.events:.0%} of the events"
     if 0 < steps < STEPS:
-        return f"the run was too short ({steps} {'step' if steps == 1 else 'steps'}; about {STEPS} are needed)"
+        return f"the run was too short ({steps} of about {STEPS} steps); record {STEPS} steps"
     if seen.count < CHECKS:
-        checks = "leak check" if seen.count == 1 else "leak checks"
-        return f"the run was too short ({seen.count} {checks}; about {CHECKS} are needed)"
+        more = "a longer run" if steps else f"{STEPS} iterations"
+        return f"the run was too short ({seen.count} of about {CHECKS} leak checks); record {more}"
     if seen.unstepped:
         return (
             "the program has an optimizer, but tenure saw no step of it, and looks for growth only after the third step"

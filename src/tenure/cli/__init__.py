@@ -6,6 +6,7 @@ import argparse
 import difflib
 import importlib
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ _NEXT = """  tenure run SCRIPT        use this instead of `python SCRIPT`
 # One command is one file here, and one line.
 VERBS = (
     "run",
+    "check",
     "explain",
     "report",
     "view",
@@ -29,7 +31,6 @@ VERBS = (
     "diff",
     "export",
     "doctor",
-    "check",
     "rules",
     "server",
     "store",
@@ -38,6 +39,7 @@ VERBS = (
 
 # Their first argument can be left out. argparse must see all arguments to know which ones there are.
 _MIXED = ("sql", "diff")
+_VERSION = {"-v": "there is no option -v", "version": "there is no command version"}
 
 
 class Verb(Protocol):
@@ -76,13 +78,27 @@ class _Parser(argparse.ArgumentParser):
         finally:
             self.mixed = True
 
-    def reject(self, left: Sequence[str]) -> NoReturn:
-        """Report arguments that the command does not have."""
+    def error(self, message: str) -> NoReturn:
+        """Report wrong usage; for a missing option, with its choices."""
+        for action in self._actions:
+            if action.required and action.choices and message.endswith(f"required: {'/'.join(action.option_strings)}"):
+                message += f"; {action.metavar} is one of: {', '.join(map(str, action.choices))}"
+        super().error(message)
+
+    def reject(self, left: Sequence[str], before: Sequence[str] = (), command: Sequence[str] = ()) -> NoReturn:
+        """Report arguments that the command does not have, and options of a script that stand before the script.
+
+        `before` is everything before the first word that is not an option, and `command` the rest.
+        """
         options = [one for one in left if one.startswith("-") and one != "-"]
         if not options:
             self.error(f"unexpected arguments: {' '.join(left)}")
         name = options[0].partition("=")[0]
-        self.error(f"there is no option {name}{_meant(name, self._option_string_actions)}")
+        moved = _moved(left, before, command)
+        wrong = f"there is no option {name}{_meant(name, self._option_string_actions, 0.8 if moved else 0.6)}"
+        if moved:
+            wrong += f"{'' if wrong.endswith('?') else ';'} options of the script go after it: {self.prog} {moved}"
+        self.error(wrong)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -102,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ours, theirs = split(words[1:])
         words = [words[0], *ours]
     try:
-        options = _parsed(words, verbs)
+        options = _parsed(words, verbs, theirs)
     except SystemExit as left:  # by --help, --version, or wrong usage
         return int(left.code or 0)
     options.command = theirs
@@ -124,14 +140,15 @@ def _verbs(names: Sequence[str]) -> dict[str, Verb]:
     return cast("dict[str, Verb]", found)
 
 
-def _parsed(words: Sequence[str], verbs: dict[str, Verb]) -> argparse.Namespace:
+def _parsed(words: Sequence[str], verbs: dict[str, Verb], theirs: Sequence[str]) -> argparse.Namespace:
     parser, commands = _parsers(verbs)
     first = next(iter(words), "")
+    if first in _VERSION:
+        parser.exit(2, f"tenure: {_VERSION[first]}; use: tenure -V\n")
     if first and not first.startswith("-") and first not in commands:
-        script = f"; did you mean `tenure run {first}`?" if Path(first).is_file() else ""
-        parser.error(
-            f"there is no command {first}{script or _meant(first, commands) or '; `tenure --help` lists the commands'}"
-        )
+        if _is_script(first):
+            parser.exit(2, f"tenure: {first} is a script; use: tenure run {shlex.join(words)}\n")
+        parser.error(f"there is no command {first}{_meant(first, commands) or '; `tenure --help` lists the commands'}")
     left: list[str]
     options: argparse.Namespace
     options, left = parser.parse_known_args(words)
@@ -139,13 +156,30 @@ def _parsed(words: Sequence[str], verbs: dict[str, Verb]) -> argparse.Namespace:
         parser.print_help(sys.stderr)
         parser.exit(2)
     if left:
-        commands.get(first, parser).reject(left)
+        commands.get(first, parser).reject(left, words[1:], theirs)
     return options
 
 
-def _meant(word: str, known: Iterable[str]) -> str:
+def _is_script(word: str) -> bool:
+    return Path(word).is_file() or (word.endswith(".py") and not word.startswith("-"))
+
+
+def _moved(left: Sequence[str], before: Sequence[str], command: Sequence[str]) -> str:
+    """Return the arguments with unknown options moved after the script; empty if there is no script.
+
+    The value of an unknown option looks like the script: in `--epochs 3 train.py`, `command` is `3 train.py`.
+    """
+    for at, word in enumerate(command):
+        if word == "-m" or _is_script(word):
+            after = at + (2 if word == "-m" else 1)
+            known = [one for one in before if one not in left]
+            return shlex.join([*known, *command[at:after], *left, *command[:at], *command[after:]])
+    return ""
+
+
+def _meant(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the question whether something similar was meant; empty if nothing is similar."""
-    found = difflib.get_close_matches(word, known, n=1)
+    found = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
     return f"; did you mean {found[0]}?" if found else ""
 
 

@@ -61,6 +61,7 @@ def prepare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--write-baseline", metavar="FILE", help="write the current findings to FILE, and report none")
     parser.add_argument("--no-cache", action="store_true", help="check every file again, without the cache")
     parser.add_argument("--isolated", action="store_true", help="ignore pyproject.toml")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing if there are no findings")
     parser.add_argument("-j", "--jobs", type=_count, metavar="N", help="use N processes (default: one per core)")
 
 
@@ -106,7 +107,16 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.writelines(f"{count:6}  {code}  {name}\n" for (code, name), count in counts.most_common())
     elif not options.diff:
         _tell(report.findings, options.format)
+    if options.format == "full" and not (options.quiet or report.findings or report.problems):
+        sys.stderr.write(f"tenure: {_nothing(report.files, paths, new=bool(chosen.baseline))}\n")
     return 0 if options.exit_zero else int(bool(report.findings or report.problems))
+
+
+def _nothing(files: int, paths: Sequence[str], *, new: bool) -> str:
+    """Return the result of a check without findings; `new`: those in the baseline do not count."""
+    if not files:
+        return f"no Python files {'here' if paths == ['.'] else 'in ' + ', '.join(paths)}"
+    return f"no {'new ' if new else ''}findings in {files:,} {'file' if files == 1 else 'files'}"
 
 
 def _standard_input(options: argparse.Namespace, chosen: Settings) -> int:

@@ -6,7 +6,7 @@ processes that it starts. When the script is over, it prints leaks, peak memory 
   tenure run train.py --epochs 2
   tenure run -o before -m package.train
 
-The exit code is the script's own, or 2 if the script cannot be started.
+The exit code is the script's own, or 2 if there is no such script. For a module that does not exist, it is Python's own: 1.
 """
 
 from __future__ import annotations

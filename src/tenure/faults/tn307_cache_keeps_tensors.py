@@ -52,6 +52,16 @@ if TYPE_CHECKING:
 
 FAULT = Fault("TN307", "cache-keeps-tensors", __doc__)
 
+_FIX_CACHE = (
+    "limit the cache (`lru_cache(maxsize=…)`), or use keys that occur again; "
+    "do not use an object such as a model as the key"
+)
+_WHY_CACHE = "A cache helps only if the same key occurs again. With a new key each time, it only grows."
+_FIX_DICT = (
+    "remove entries that are no longer needed (`del`, `pop`), or use keys that occur again, so that they are replaced"
+)
+_WHY_DICT = "A dict keeps a value until its key is removed or set again. With a new key each time, it only grows."
+
 
 def in_run(leak: Leak) -> Finding | None:
     """The tensors are in a cache: functools.cache, or a dict whose keys are never used again."""
@@ -64,11 +74,8 @@ def in_run(leak: Leak) -> Finding | None:
         FAULT,
         leak,
         f"{growth.name(leak)} gets a new entry each time and never drops one ({growth.rate(leak)})",
-        Fix(
-            "limit the cache (`lru_cache(maxsize=…)`, or replace the entry), or use keys that occur again; "
-            "do not use an object such as a model as the key"
-        ),
-        "A cache helps only if the same key occurs again. With a new key each time, it only grows.",
+        Fix(_FIX_CACHE if at.kind == "cache" else _FIX_DICT),
+        _WHY_CACHE if at.kind == "cache" else _WHY_DICT,
     )
 
 

@@ -12,7 +12,7 @@ from tenure.frameworks.base import Buffer, memories
 from tenure.lifetime import regions
 from tenure.lifetime.dispose import gather, parts, retained
 from tenure.lifetime.own import Owned
-from tenure.model import Holder, Memory, TensorInfo, Usage
+from tenure.model import Holder, Holders, Memory, TensorInfo, Usage
 
 
 def info(x: Any) -> TensorInfo:
@@ -49,8 +49,7 @@ def holders(x: Any) -> list[Holder]:
     still keeps its bytes allocated.
 
     Example:
-        for holder in tenure.holders(loss):
-            print(holder)
+        print(tenure.holders(loss))  # one reference path per line
 
     Arguments:
         x: A tensor, an `Owned`, or containers, objects and modules with tensors in them.
@@ -67,7 +66,7 @@ def holders(x: Any) -> list[Holder]:
     found.clear()
     live.clear()
     wanted = [buffer for part in (*parts(handles), *released) for buffer in part.buffers]
-    return find(handles, wanted) if wanted else []
+    return Holders(find(handles, wanted) if wanted else [])
 
 
 def memory() -> Memory:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from tenure.faults import FAULTS
 _KEYS = {"select": list, "ignore": list, "exclude": list, "per-file-ignores": dict, "baseline": str}
 _NAMES = {list: 'a list of strings, as in ["TN3"]', dict: "a table", str: "a string"}
 _LARGEST = 1 << 22  # bytes
+_CODE = re.compile("tn?[0-9]*|all", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,18 @@ def _matches(code: str, name: str, wanted: Sequence[str]) -> bool:
 
 def codes(text: str | None) -> tuple[str, ...]:
     """`TN3,TN207,donated-buffer` as written on the command line. Raises TenureError for what is no code."""
-    found = tuple(part.strip() for part in (text or "").split(",") if part.strip())
-    for one in found:
+    written = [part.strip() for part in (text or "").split(",") if part.strip()]
+    found = tuple(map(spelt, written))
+    for one, typed in zip(found, written, strict=True):
         known = one == "ALL" or any(code.startswith(one) or fault.name == one for code, fault in FAULTS.items())
         if not known:
-            raise TenureError(f"{one}: no such rule{_nearest(one, [*FAULTS, *(f.name for f in FAULTS.values())])}")
+            raise TenureError(f"{typed}: no such rule{_nearest(one, [*FAULTS, *(f.name for f in FAULTS.values())])}")
     return found
+
+
+def spelt(code: str) -> str:
+    """Return a code, a prefix of one, or a name as the rules spell it: `tn3` is TN3."""
+    return code.upper() if _CODE.fullmatch(code) else code.lower()
 
 
 def _nearest(word: str, words: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tenure.findings import Finding
+from tenure.lint.settings import spelt
 
 # Only a file that names us has comments of ours to look at.
 MENTIONED = re.compile(rb"#\s*tenure:\s*(?:file-)?ignore|#\s*noqa:[^\n]*\bTN\d", re.IGNORECASE)
@@ -45,12 +46,12 @@ def comments(text: str) -> list[Comment]:
 def _read(comment: str, line: int) -> list[Comment]:
     ours = _OURS.search(comment)
     if ours:
-        codes = tuple(code.strip() for code in (ours[2] or "").split(",") if code.strip())
+        codes = tuple(spelt(code.strip()) for code in (ours[2] or "").split(",") if code.strip())
         return [Comment(line, codes, whole_file=bool(ours[1]))]
     noqa = _NOQA.search(comment)
     if noqa:
         codes = tuple(re.split(r"[,\s]+", noqa[1])) if noqa[1] else ()
-        mine = tuple(code for code in codes if code.startswith("TN"))
+        mine = tuple(code for code in map(str.upper, codes) if code.startswith("TN"))
         return [Comment(line, mine, ours=False)] if mine or not codes else []
     return []
 

@@ -274,6 +274,8 @@ def missing(backend: Backend, name: str) -> NameMissing:
     elif not names:
         lines.append("  the store is empty")
     lines.append(f"  fix:     put it first (store[{name!r}] = x), or use store.get({name!r}), which returns None")
+    if not names and backend.url.startswith("memory:"):
+        lines.append("           a memory: store exists in one process; between processes, use Store('file:PATH')")
     return NameMissing("\n".join(lines))
 
 
@@ -310,6 +312,7 @@ def _connect(url: str) -> Backend:
     kind, colon, rest = url.partition(":") if isinstance(url, str) else ("", "", "")
     if not colon or kind not in KINDS:
         told = ", ".join(f'"{one}:…"' for one in KINDS)
-        raise StoreError(f"{url!r} is not a store: the URL begins with one of {told}")
+        meant = f"; did you mean {f'file:{url}'!r}?" if isinstance(url, str) and url and not colon else ""
+        raise StoreError(f"{url!r} is not a store: the URL begins with one of {told}{meant}")
     module = importlib.import_module(f"tenure.sharing.store.{kind}")
     return cast("Backend", module.connect(rest, url))

@@ -93,6 +93,7 @@ def _result(run: Ended) -> tuple[str, str, str]:
         first, _, why = causes[0].partition(": ")
         return style, "; ".join([*results, first]), "; ".join([f": {why}", *causes[1:]])
     style = _RED if faults else _YELLOW if causes or nothing else _GREEN
+    causes = outcome.other(causes, run.findings)
     why = "".join(f"; {cause}" for cause in causes)
     if causes and results[-1:] == [outcome.NO_LEAK["part"]]:  # which says the same as the beginning of the first cause
         why = f": {why.partition(': ')[2]}"

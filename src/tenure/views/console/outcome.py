@@ -20,6 +20,17 @@ def is_fault(finding: Finding) -> bool:
     return finding.severity != "advice"
 
 
+def is_leak(finding: Finding) -> bool:
+    """Return whether a finding reports a leak."""
+    return is_fault(finding) and finding.code.startswith(_LEAK)
+
+
+def other(limits: Sequence[str], findings: Sequence[Finding]) -> list[str]:
+    """Return why leaks were not checked; if some were found, as `other leaks not checked`."""
+    found = any(map(is_leak, findings))
+    return [f"other {limit}" if found and limit.startswith("leaks ") else limit for limit in limits]
+
+
 def best_advice(findings: Sequence[Finding]) -> Finding | None:
     """Return the advice that lowers peak memory the most, if there is any."""
     lower = [finding for finding in findings if finding.severity == "advice" and "saved" in finding.evidence]
@@ -29,8 +40,8 @@ def best_advice(findings: Sequence[Finding]) -> Finding | None:
 def results(findings: Sequence[Finding], leaks: str, ends: Sequence[Autopsy]) -> list[str]:
     """Return the results as short phrases, the worst first; `leaks` is the phrase for a run without leaks."""
     faults = [finding for finding in findings if is_fault(finding)]
-    leaked = [finding for finding in faults if finding.code.startswith(_LEAK)]
-    others = [finding for finding in faults if not finding.code.startswith(_LEAK)]
+    leaked = [finding for finding in faults if is_leak(finding)]
+    others = [finding for finding in faults if not is_leak(finding)]
     found = ["out of memory"] if ends else []
     found.append(_counted(leaked, "leak") if leaked else leaks)
     return [*found, _counted(others, "other finding" if leaked else "finding")] if others else found

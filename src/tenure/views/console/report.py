@@ -62,7 +62,7 @@ def render(
     late = [finding for finding in findings if finding.code == "TN501"]
     parts = [
         (_title(summary), _facts(summary)),
-        (outcome.sentence(summary, findings, ends), _wrapped(summary.limits)),
+        (outcome.sentence(summary, findings, ends), _wrapped(outcome.other(summary.limits, findings))),
     ]
     parts += [("Out of memory", autopsy.render(one).splitlines()) for one in ends]
     if summary.peak is not None:
