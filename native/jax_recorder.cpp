@@ -293,6 +293,17 @@ PyObject *py_end(PyObject *, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+// unseen(function, ...): the result of this call of tenure's own, for which JAX may make arrays. A leak check may run in the
+// middle of a compiled call, whose results these would seem to be.
+PyObject *py_unseen(PyObject *, PyObject *const *args, Py_ssize_t count) {
+    if (count < 1) return PyErr_Format(PyExc_TypeError, "unseen() takes a function");
+    bool before = asking;
+    asking = true;
+    PyObject *result = PyObject_Vectorcall(args[0], args + 1, static_cast<size_t>(count - 1), nullptr);
+    asking = before;
+    return result;
+}
+
 // gone(): the living arrays that were deleted without our knowledge.
 PyObject *py_gone(PyObject *, PyObject *) {
     PyObject *living = PyList_New(0), *found = PyList_New(0);
@@ -313,6 +324,8 @@ PyMethodDef methods[] = {
     {"release", py_release, METH_O, "release(function): give it its own call back"},
     {"adopt", py_adopt, METH_VARARGS, "adopt(array, stack): it was there before"},
     {"end", py_end, METH_VARARGS, "end(array, cause)"},
+    {"unseen", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(py_unseen)), METH_FASTCALL,
+     "unseen(function, ...): its result; arrays made meanwhile are not recorded"},
     {"gone", py_gone, METH_NOARGS, "gone(): arrays that were deleted unseen"},
     TENURE_ARRAY_METHODS,
     {nullptr, nullptr, 0, nullptr},

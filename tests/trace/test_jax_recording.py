@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import tenure
 from tenure.frameworks.recording import jax as recording
 from tenure.trace.recorder import Recorder
 
@@ -447,6 +448,20 @@ def test_without_the_native_part_the_living_are_seen(tmp_path):
     assert [one[2] for one in told if one[0] == "ended"] == ["last reference", "delete"]
     looking.stop()
     assert told[-1][:2] == ("partly", ("peak",))
+
+
+def test_what_tenure_makes_inside_a_call_is_not_its_result(trace):
+    """A leak check may run in the middle of a call, and JAX makes a second array of the same bytes when it is read."""
+    arrays = [jax.device_put(np.ones((3, 5), "f4")) for _ in range(4)] + [jnp.ones((3, 5)) * 2]
+
+    def looks(x):
+        tenure.info(arrays[0]), tenure.holders(arrays), tenure.memory()
+        return x + 1
+
+    with trace:
+        result, here = jax.jit(looks)(jnp.ones(7)), line()
+    assert [row["bytes"] for row in trace.at(here) if row["op"] == "looks"] == [28]
+    del result
 
 
 SEVERAL = """if True:

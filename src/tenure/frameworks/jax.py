@@ -19,6 +19,7 @@ from tenure.frameworks.base import Buffer, Inner
 from tenure.model import Site, State, TensorInfo
 
 Array: Any = jax._src.array.ArrayImpl
+unrecorded: Callable[..., Any] | None = None  # calls a function while the recorder does not see this thread's arrays
 _CALLBACKS = os.path.join("jax", "_src", "callback.py")  # noqa: PTH118 - the end of a name, not a path
 
 
@@ -263,8 +264,9 @@ def _parts(tensor: Any) -> list[Any]:
 
 
 def _apart(ask: Callable[..., Any], *args: Any) -> Any:
-    """Ask JAX for what it may make an alias or parts for: outside of all scopes, which did not create them."""
-    return contextvars.Context().run(ask, *args)
+    """Ask JAX for what it may make an alias or parts for: outside of all scopes and recordings."""
+    through = unrecorded
+    return contextvars.Context().run(ask, *args) if through is None else contextvars.Context().run(through, ask, *args)
 
 
 def own_references(arrays: list[Any]) -> list[Any]:

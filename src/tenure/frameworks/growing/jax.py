@@ -22,6 +22,7 @@ _CONTROL = ("scan", "while", "cond")
 _Error: Any = jax.errors.JaxRuntimeError
 _EXHAUSTED = re.compile(r"RESOURCE_EXHAUSTED(?:.*?allocat(?:e|ing) ([\d.]+) ?(bytes|[KMGT]iB))?", re.DOTALL)
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+_UNNAMED = "this version of JAX does not report which functions it compiles, so functions compiled again are not found"
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 
 
@@ -38,6 +39,7 @@ class Jax:
         self._original: Any = None
         self._patched: Any = None
         self._is_own = True
+        self._is_unnamed = False
         self._capture = stacks.capturer()
         self._compiled: dict[tuple[str, int], int] = {}
         monitoring.register_event_duration_secs_listener(self._hear)
@@ -90,7 +92,8 @@ class Jax:
 
     def _hear(self, event: str, seconds: float, **facts: Any) -> None:
         name = str(facts.get("fun_name", "")).removeprefix("jit(").removesuffix(")")
-        # JAX 0.4 does not pass the name: then nobody knows whether it is a function of JAX's own.
+        # JAX 0.4 does not pass the name: then it could be a function of JAX's own.
+        self._is_unnamed = self._is_unnamed or (event == _COMPILED and not name)
         is_own = name not in _CONTROL and any(hasattr(module, name) for module in _OWN)
         if event == _COMPILED and name and not is_own:
             key = name, self._capture()
@@ -98,6 +101,8 @@ class Jax:
 
     def crowds(self, least: int) -> list[Crowd]:
         """Arrays born at one place; programs of one function compiled at one place."""
+        if self._is_unnamed and self._source.sink is not None:
+            self._source.sink.partly(("leaks",), _UNNAMED)
         compiled: dict[tuple[str, str], int] = {}
         for (name, stack), count in self._compiled.copy().items():
             key = name, stacks.plain(stack)

@@ -28,6 +28,7 @@ from typing import Any
 import jax
 
 from tenure import heap, sites, stacks
+from tenure.frameworks import jax as adapter
 from tenure.frameworks.base import Sink, Source
 from tenure.frameworks.jax import ADAPTER, distinct, how_deleted
 from tenure.frameworks.recording import arrays
@@ -99,6 +100,7 @@ class Jax(Arrays):
             Array, stacks.core()._capture, self._describe, self.ops.number, self.trouble, FIRST_JAX,
             _leaves, self._turned, self.stepped, _offered, self._refused, _readers(),
         )  # fmt: skip
+        adapter.unrecorded = self.core.unseen
         # First those on several devices, so that their parts are known as such.
         for array in sorted(ADAPTER.live(), key=lambda array: len(array.sharding.device_set) == 1):
             self.old.append(_text(array))
@@ -149,6 +151,7 @@ class Jax(Arrays):
     def stop(self) -> None:
         """Leave every slot and name as it was."""
         self.core.stop()
+        adapter.unrecorded = None
         note_temporaries(self.sink)
         for function in list(self._functions):
             self.core.release(function)
@@ -169,16 +172,16 @@ class Looking:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, int]] = {}
-        self._sink: Sink | None = None
+        self.sink: Sink | None = None
 
     def start(self, sink: Sink) -> None:
         """There is nothing to hook."""
-        self._sink = sink
+        self.sink = sink
         self.drain()
 
     def drain(self) -> None:
         """Look which arrays there are."""
-        sink = self._sink
+        sink = self.sink
         if sink is None:
             return
         for key, (ref, number) in self._known.copy().items():
@@ -202,8 +205,8 @@ class Looking:
         def forget(ref: Any) -> None:
             if self._known.get(key, (None,))[0] is ref:
                 del self._known[key]
-                if self._sink is not None:
-                    self._sink.ended(number)
+                if self.sink is not None:
+                    self.sink.ended(number)
 
         return forget
 
@@ -220,13 +223,13 @@ class Looking:
     def forked(self, sink: Sink) -> None:
         """Arrays of the parent are not this process's."""
         self._known.clear()
-        self._sink = sink
+        self.sink = sink
 
     def stop(self) -> None:
         """Look no more."""
         self.drain()
-        note_temporaries(self._sink)
-        self._sink = None
+        note_temporaries(self.sink)
+        self.sink = None
         self._known.clear()
 
 
@@ -241,9 +244,11 @@ def _after(original: Callable[..., Any], tell: Callable[[Any], None]) -> Callabl
 
 def _deleting(original: Callable[..., Any], core: Any) -> Callable[..., Any]:
     def delete(self: Any) -> Any:
-        done = original(self)
-        core.end(self, _cause("delete"))
-        return done
+        if not self.is_deleted():
+            core.end(
+                self, _cause("delete")
+            )  # before: JAX deletes aliases first, and another thread could take it for donated
+        return original(self)
 
     return delete
 
