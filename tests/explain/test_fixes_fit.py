@@ -58,6 +58,34 @@ def test_what_shares_the_graph_is_named_on_one_line(tmp_path):
     assert "`features`" in tenure.explain(error).message
 
 
+TWO_PASSES = """
+import torch
+G, D = torch.nn.Linear(4, 4), torch.nn.Linear(4, 1)
+class Trainer:
+    def critic(self, fake):
+        loss = D(fake).square().mean()
+        loss.backward()
+    def generator(self, fake):
+        loss = D(fake).mean()
+        loss.backward()
+    def fit(self):
+        for step in range(20):
+            fake = G(torch.randn(3, 4))
+            self.critic(fake)
+            self.generator(fake)
+Trainer().fit()
+"""
+
+
+def test_two_passes_in_one_iteration_are_not_told_to_compute_it_again_in_each(tmp_path):
+    pytest.importorskip("torch")
+    error, _ = failed(TWO_PASSES, tmp_path / "two.py")
+    finding = tenure.explain(error)
+    assert finding is not None and finding.code == "TN208"
+    assert "iteration" not in finding.fix.message
+    assert "detach the shared value" in finding.fix.message and "backward() once" in finding.fix.message
+
+
 SESSIONS = {
     "the block has closed it": (
         """

@@ -64,6 +64,27 @@ def main():
 main()
 """,
     ),
+    "rows by a forward hook, from a line whose other buffers are temporary": (
+        "TN308",
+        """
+import torch
+seen = []
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.out = torch.nn.Linear(64, 1024), torch.nn.Linear(1024, 10)
+    def forward(self, x):
+        return self.out(self.up(x).relu())  # born
+def main():
+    net = Net()
+    net.up.register_forward_hook(lambda module, args, output: seen.append(output.detach()[0]))  # held
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    for step in range(40):
+        loss = net(torch.randn(64, 64)).square().mean()
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+main()
+""",
+    ),
     "activations by a forward hook": (
         "TN304",
         """

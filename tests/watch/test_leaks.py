@@ -113,6 +113,33 @@ def test_what_is_made_before_the_first_step_is_no_growth(steps, leaked):
     assert bool(leaks.so_far([suspect])) == leaked
 
 
+@pytest.mark.parametrize("viewed", [0, 4096])
+@pytest.mark.parametrize(
+    ("counts", "leaked"),
+    [
+        ((5, 0, 5, 6, 7, 10, 12, 14, 17, 19, 24, 30, 38), True),  # less than five are not counted
+        ((14, 12, 17, 15, 22, 19, 27, 25, 38, 33, 48, 42, 62, 55, 80), True),
+        ((10, 30, 50, 0, 40, 5, 45, 10, 30, 50, 0, 20, 40), False),  # a list that each epoch empties
+        ((12, 3, 15, 8, 10, 4, 15, 6, 9, 11, 16, 13, 14), False),
+        ((5, 20, 40, 64, 60, 64, 50, 61, 62, 63, 64), False),  # a cache that is full
+        ((20, 0, 20, 0, 20, 0, 20, 0, 20, 0, 20), False),
+    ],
+)
+def test_temporary_buffers_of_a_line_do_not_hide_what_the_line_keeps(counts, leaked, viewed):
+    events = [65, 83]
+    while len(events) < len(counts):
+        events.append(int(events[-1] * 1.28))
+    suspect = Suspect("torch", "buffers", "program.py:3 in forward")
+    suspect.looks = [
+        Look(at, step, count, count << 18, step)
+        for step, (at, count) in enumerate(zip(events, counts, strict=True), start=1)
+    ]
+    links = (Link("seen", "global", Site("program.py", 2, "<module>")), Link("[4]", "item"))
+    suspect.holders = [Holder("global", links)]
+    suspect.facts = {"graph": False, "viewed": viewed, "whole": 1 << 18}
+    assert bool(leaks.so_far([suspect])) == leaked
+
+
 def test_a_program_that_fails_has_its_leaks_told(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(LEAKS["losses in a dict of lists"][1] + "raise SystemExit('no more')\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,16 @@ from tenure.findings import Place
 
 if TYPE_CHECKING:
     from tenure.explain.raised import Raised
+    from tenure.model import TensorInfo
 
 _DONATING = ("donate_argnums", "donate_argnames", "donate")
+_TOLD = re.compile(r"deleted with shape=(?P<dtype>[a-z]+[a-z0-9_]*)\[(?P<shape>[\d,\s]*)\]")
+
+
+def _fits(info: TensorInfo, told: re.Match[str]) -> bool:
+    """Return whether a tensor has the shape that a message tells, and its element type where both are written out."""
+    shape = tuple(int(part) for part in told["shape"].split(",") if part.strip())
+    return info.shape == shape and (info.dtype == told["dtype"] or len(told["dtype"]) < 4)
 
 
 class Endings:
@@ -28,8 +37,11 @@ class Endings:
         """The ended arrays in the failing frames, by their names; those that the failing line names first."""
         here = self.raised.here
         text = _plain(self.raised.place("use", here).text) if here else ""
+        told = _TOLD.search(self.raised.message)  # the message says which shape the deleted array has
         found = [
-            (path, Place.at("birth", info.born) if info.born else None) for path, info in values.ended(self.raised)
+            (path, Place.at("birth", info.born) if info.born else None)
+            for path, info in values.ended(self.raised)
+            if told is None or _fits(info, told)
         ]
         return sorted(found, key=lambda one: _plain(one[0]) not in text)
 
@@ -41,7 +53,7 @@ class Endings:
         if not self._ended:
             return "an array"
         first = self._ended[0][0]
-        if len(self._ended) == 1 or _plain(first) in text:
+        if len(self._ended) == 1 or (_plain(first) in text and _plain(self._ended[1][0]) not in text):
             return f"the array `{first}`"
         roots = {path.partition("[")[0].partition(".")[0] for path, _ in self._ended}
         return f"an array in `{roots.pop()}`" if len(roots) == 1 else "an array"
@@ -72,6 +84,21 @@ class Endings:
                 place = source.place("end", call)
                 found.append((place.function not in functions, place))
         return [place for _, place in sorted(found, key=lambda entry: entry[0])]
+
+    @cached_property
+    def donates_arrays(self) -> bool:
+        """Return whether all arguments of the donating calls are arrays, as far as the frames show; False if unknown."""
+        names = {name for source in self.raised.sources for name in _donating(source)}
+        calls = [(source, call) for source in self.raised.sources for call in source.calls(*names)] if names else []
+        return bool(calls) and all(self._takes_arrays(source, call) for source, call in calls)
+
+    def _takes_arrays(self, source: Source, call: ast.Call) -> bool:
+        function = source.place("end", call).function
+        frames = [frame for frame in self.raised.user if (frame.file, frame.name) == (source.file, function)]
+        if not frames or not call.args or call.keywords or not all(isinstance(one, ast.Name) for one in call.args):
+            return False
+        found = [frames[-1].values.get(one.id) for one in call.args if isinstance(one, ast.Name)]
+        return all(values.is_tensor(one) for one in found)
 
     def callers_of(self, place: Place) -> list[Place]:
         """Where the function that a place stands in is called."""

@@ -25,7 +25,7 @@ def tensors(frame: Frame) -> Iterator[tuple[str, Any]]:
             count += 1
             if count > _MOST:
                 return
-            if _is_tensor(found):
+            if is_tensor(found):
                 yield path, found
 
 
@@ -57,7 +57,8 @@ def items(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     return ((name, item) for name, item in _inside(path, value, 2) if type(item) not in (dict, list, tuple))
 
 
-def _is_tensor(value: Any) -> bool:
+def is_tensor(value: Any) -> bool:
+    """Return whether a value is a framework's tensor; nothing of its own is called."""
     kind = type(value)
     # A class of a metaclass that answers for itself could do anything when it is looked up.
     meta: Any = type(kind)

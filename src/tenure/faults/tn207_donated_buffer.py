@@ -81,9 +81,8 @@ def in_exception(raised: Raised) -> Finding | None:
         )
     else:
         message = f"{what} is used after it was donated to a jitted function"
-        fix = (
-            "use the result of the call (`x = f(x)`), make a copy before the call (`jnp.copy(x)`), or do not donate it"
-        )
+        copy = "jnp.copy(x)" if raised.endings.donates_arrays else "jax.tree.map(jnp.copy, x)"
+        fix = f"use the result of the call (`x = f(x)`), make a copy before the call (`{copy}`), or do not donate it"
     return FAULT.finding(
         message,
         [*raised.endings.births, *donations[:2], *raised.use],

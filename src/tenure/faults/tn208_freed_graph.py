@@ -96,8 +96,12 @@ def _repair(shared: Shared | None, *, several: bool) -> str:
         )
     if shared and shared.is_list:
         return f"empty `{name}` after each backward(), or store detached values in it"
-    made = f"compute `{name}` inside the loop" if name else "compute the shared part again in each iteration"
-    return f"{made}, or detach it: a value that several iterations use must not carry the first one's graph"
+    if not name:  # the earlier pass may be in this iteration, or in one before
+        return "detach the shared value where its gradient is not needed, or add the losses and call backward() once"
+    return (
+        f"compute `{name}` inside the loop, or detach it: "
+        "a value that several iterations use must not carry the first one's graph"
+    )
 
 
 def in_source(found: Found) -> Iterator[Finding]:

@@ -216,12 +216,14 @@ class _Known:
         self.suspect = Suspect(crowd.framework, crowd.what, crowd.stack, crowd.name)
         self.searched = 0  # how many there were when their holders were last searched for
         self._rises = 0
+        self._most = 0
         self._first = 0  # the step in which it began to rise
 
     def see(self, look: Look) -> None:
         """One more look."""
         before = self.suspect.looks[-1].count if self.suspect.looks else 0
-        if look.count < before:
+        self._most = max(self._most, look.count)
+        if look.count < self._most / 2:  # a small fall is that of temporary buffers from the same line
             self._rises = 0
         elif look.count > before:
             self._first = self._first if self._rises else look.step

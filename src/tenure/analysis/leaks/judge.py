@@ -24,6 +24,8 @@ from tenure.trace.suspects import Look, Suspect
 _LEAST = 8  # of one origin
 _RISES = 3  # looks with more than the one before
 _FACTOR = 1.3  # from half of the events to the last
+_CLEARLY = 1.5  # the same, where temporary buffers come and go as well
+_PASSING = 4  # a fall by less than this part of the last count is that of temporary buffers from the same line
 _CYCLES = 5  # waiting for the collector together
 _NAMED = ("attribute", "local", "global", "class", "hook", "optimizer")
 _OPTIMIZER = ("state", "param_groups")  # what an optimizer keeps, by parameter
@@ -74,7 +76,32 @@ def _grew(suspect: Suspect) -> bool:
     falls = any(after.count < before.count * 0.9 for before, after in pairwise(tail))
     half = [look.count for look in looks if look.events <= looks[-1].events / 2]
     enough = min(_RISES, len(looks) - 1) if len(looks) >= 3 or suspect.what == "traces" else _RISES
-    return rises >= enough and not falls and looks[-1].count >= _FACTOR * (half[-1] if half else 1)
+    if rises >= enough and not falls:
+        return looks[-1].count >= _FACTOR * (half[-1] if half else 1)
+    return suspect.what == "buffers" and _rose_below(looks)
+
+
+def _rose_below(looks: Sequence[Look]) -> bool:
+    """Return whether what a line keeps rose, below the temporary buffers that the same line makes and that come and go.
+
+    What was alive at a check and at every later one was kept. What is emptied now and then falls too far.
+    """
+    counts = [look.count for look in looks]
+    kept = [min(counts[at:]) for at in range(len(counts))]
+    first = [look.count for look in looks if look.events <= looks[-1].events / 2]
+    tail = kept[-_RISES - 3 :]
+    return (
+        len(first) >= _RISES
+        and counts[-1] >= _LEAST
+        and not _falls_far(counts)
+        and sum(after > before for before, after in pairwise(tail)) >= _RISES
+        and counts[-1] >= _CLEARLY * max(first)
+    )
+
+
+def _falls_far(counts: Sequence[int]) -> bool:
+    """Return whether there were once many fewer than before: the temporary buffers of a line are few next to what it kept."""
+    return any(before - after > max(before * 0.1, counts[-1] / _PASSING) for before, after in pairwise(counts))
 
 
 def _pins(suspect: Suspect) -> bool:
@@ -93,7 +120,7 @@ def _only_rose(looks: Sequence[Look]) -> bool:
     counts = [0, *(look.count for look in looks)]
     rises = sum(after > before for before, after in pairwise(counts))
     falls = any(after < before * 0.9 for before, after in pairwise(counts))
-    return rises >= _RISES and not falls and counts[-1] >= _LEAST
+    return (rises >= _RISES and not falls and counts[-1] >= _LEAST) or _rose_below(looks)
 
 
 def _since_the_first_step(looks: Sequence[Look]) -> Sequence[Look]:
