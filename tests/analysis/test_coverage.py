@@ -229,7 +229,7 @@ def test_a_framework_that_could_not_be_recorded_is_named(tmp_path):
     """A module of the user's may have a framework's name."""
     (tmp_path / "jax.py").write_text("x = 1\n")
     (tmp_path / "s.py").write_text("import jax\nprint(jax.x)\n")
-    assert "leaks only partly checked: while recording: jax is not recorded: No module named 'jax._src'" in run(
+    assert "leaks only partly checked: while recording: jax is not recorded: module 'jax' has no attribute" in run(
         tmp_path, "s.py"
     )
     trace = tenure.load(tmp_path / "t")
