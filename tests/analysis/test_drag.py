@@ -98,7 +98,7 @@ def tight(tmp_path_factory):
     return place
 
 
-NAMES = ("deleted", "read_again", "in_a_closure", "kept", "carried", "in_a_list", "returned", "seen_by_name", "a_view_of_it", "iterated", "an_attribute", "argument", "graph_kept", "graph_in_a_local", "graph_retained")  # fmt: skip
+NAMES = ("deleted", "read_again", "in_a_closure", "kept", "carried", "in_a_list", "returned", "seen_by_name", "a_view_of_it", "iterated", "an_attribute", "seen_by_a_recorder", "argument", "graph_kept", "graph_in_a_local", "graph_retained")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -86,6 +86,43 @@ def test_two_passes_in_one_iteration_are_not_told_to_compute_it_again_in_each(tm
     assert "detach the shared value" in finding.fix.message and "backward() once" in finding.fix.message
 
 
+DONATED_LAYERS = """
+import jax
+import jax.numpy as jnp
+step = jax.jit(lambda params: jax.tree.map(lambda part: part * 0.9, params), donate_argnums=0)
+def predict(layer, x):
+    return x @ layer["w"] + layer["b"]
+def main():
+    params = {"b": jnp.zeros(4), "w": jnp.ones((3, 4))}
+    best = params
+    params = step(params)
+    return predict(best, jnp.ones((2, 3)))
+main()
+"""
+DONATED_ARRAY = """
+import jax
+import jax.numpy as jnp
+step = jax.jit(lambda weights: weights * 0.9, donate_argnums=0)
+weights = jnp.ones(3)
+best = weights
+weights = step(weights)
+print(weights - best)
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "copy"),
+    [(DONATED_LAYERS, "layer['w']", "(`jax.tree.map(jnp.copy, x)`)"), (DONATED_ARRAY, "best", "(`jnp.copy(x)`)")],
+)
+def test_a_donated_array_is_the_one_of_the_messages_shape_and_is_copied_as_what_it_is(text, name, copy, tmp_path):
+    pytest.importorskip("jax")
+    error, _ = failed(text, tmp_path / "donated.py")
+    finding = tenure.explain(error)
+    assert finding is not None and finding.code == "TN207"
+    assert f"`{name}`" in finding.message
+    assert copy in finding.fix.message
+
+
 SESSIONS = {
     "the block has closed it": (
         """

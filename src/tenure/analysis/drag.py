@@ -180,7 +180,9 @@ def _of_process(scan: Scan, source_: Source, device: int) -> list[Advice]:
     rows = sum(stretch.rows for stretch in played)
     found = []
     for one, relief in player.reliefs(played, wanted).items():
-        lives = wanted[one]
+        lives = [life for life in wanted[one] if not player.is_held_elsewhere(life)]
+        if not lives:
+            continue
         first = max(lives, key=lambda life: life.bytes)
         if most - relief.peak < floor:
             continue

@@ -44,6 +44,10 @@ class Release:
             for site in stack
         )
 
+    def bound(self, stack: Sequence[Site]) -> Site | None:
+        """Return the frame of the function in the stack of a birth: it was at the assignment then."""
+        return next((site for site in stack if (site.file, site.function) == (self.file, self.function)), None)
+
 
 def release(birth: Sequence[Site], last: Sequence[Site], end: Sequence[Site] | None) -> Release | None:
     """The release of what was born, last used and ended with these stacks (innermost first); None if there is none.

@@ -179,6 +179,10 @@ def _words(source: Source, column: str, batch: int) -> Callable[[int | None], st
     return look
 
 
+def _key(life: Life) -> tuple[str | None, ...]:
+    return (life.stack, life.last_stack or life.stack, life.end_stack if life.ended < NEVER else "alive")
+
+
 class Player:
     """Plays stretches again for each thing that could be done."""
 
@@ -187,6 +191,7 @@ class Player:
         self._spared = {kinds.index(kind) for kind in spared}
         self._judged: dict[tuple[str | None, ...], Any] = {}
         self._stacks: dict[str | None, Stack] = {}
+        self._elsewhere: set[tuple[str | None, ...]] = set()
 
     def stack(self, text: str | None) -> Stack:
         """A stack as sites."""
@@ -198,7 +203,7 @@ class Player:
         """What can be done about a life; None for nothing."""
         if life.kind in self._spared or life.stack is None:
             return None
-        key = (life.stack, life.last_stack or life.stack, life.end_stack if life.ended < NEVER else "alive")
+        key = _key(life)
         if key not in self._judged:
             end = self.stack(life.end_stack) if life.ended < NEVER else None
             self._judged[key] = self._judge(self.stack(key[0]), self.stack(key[1]), end)
@@ -214,9 +219,56 @@ class Player:
                 if one in mine:
                     mine[one].append(life)
             for one, lives in mine.items():
+                self._elsewhere |= self._outliving(stretch, one, lives)
+        for stretch in played:
+            mine = {one: [] for one in found}
+            for life in stretch.lives.values():
+                one = self.judged(life)
+                if one in mine and not self.is_held_elsewhere(life):
+                    mine[one].append(life)
+            for one, lives in mine.items():
                 found[one].lives.extend(lives)
                 found[one].peak = max(found[one].peak, self._left(stretch, one, lives))
         return found
+
+    def is_held_elsewhere(self, life: Life) -> bool:
+        """Return whether lives of this kind outlived the next assignment to their name, as far as the stretches show."""
+        return _key(life) in self._elsewhere
+
+    def _outliving(self, stretch: Played, one: Any, lives: Sequence[Life]) -> set[tuple[str | None, ...]]:
+        """Return the kinds of lives of which one was still alive after its name was assigned again.
+
+        Something else keeps those, such as a list that a hook fills, and a `del` of the name frees none of them.
+        """
+        found: set[tuple[str | None, ...]] = set()
+        runs: dict[Site, tuple[list[int], list[int]]] = {}
+        for life in lives:
+            at = one.bound(self.stack(life.stack))
+            if at is None:
+                continue
+            if at not in runs:
+                runs[at] = self._runs(stretch, at, self.stack(life.stack)[-1])
+            begun, over = runs[at]
+            place = bisect_right(begun, life.born)
+            if place < len(over) and life.ended > over[place]:
+                found.add(_key(life))
+        return found
+
+    def _runs(self, stretch: Played, at: Site, outermost: Site) -> tuple[list[int], list[int]]:
+        """Return when the runs of a statement began, and when other code of its thread allocated or freed after each."""
+        begun: list[int] = []
+        over: list[int] = []
+        inside: dict[str | None, bool | None] = {None: None}
+        for time, size, text in stretch.changes:
+            if text not in inside:
+                stack = self.stack(text)
+                own = bool(stack) and (stack[-1].file, stack[-1].function) == (outermost.file, outermost.function)
+                inside[text] = at in stack if own else None
+            if inside[text] and size > 0 and len(begun) == len(over):
+                begun.append(time)
+            elif inside[text] is False and len(begun) > len(over):
+                over.append(time)
+        return begun, over
 
     def _left(self, stretch: Played, one: Any, lives: Sequence[Life]) -> int:
         """The highest level with these lives ended as soon as their statement was over."""

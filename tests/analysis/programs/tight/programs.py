@@ -106,6 +106,29 @@ def a_view_of_it():
     return other.sum().item(), row
 
 
+def noted(value, seen):
+    seen.append(value[:1])
+    return value
+
+
+def layer(seen):
+    return noted(torch.ones(BIG), seen)[:10] * 0.5
+
+
+def steps():
+    seen = []
+    for _ in range(6):
+        out = layer(seen)
+        total = out.sum() + seen[-1].sum()
+        few = torch.zeros(10) + total
+    return few.sum().item()
+
+
+def seen_by_a_recorder():
+    total = steps()
+    return (torch.zeros(10) + total).sum().item()
+
+
 ALL = (
     deleted,
     read_again,
@@ -118,6 +141,7 @@ ALL = (
     a_view_of_it,
     iterated,
     an_attribute,
+    seen_by_a_recorder,
 )
 
 
