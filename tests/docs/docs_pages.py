@@ -100,6 +100,7 @@ def plain(text):
     text = re.sub(
         r"(?<=tenure: peak memory )[\d.]+ (.*) in step \d+;(.*\n(tenure:   .*\n)*)", r"N \1 in step N;\2", text
     )
+    text = re.sub(r"[\d,]+ (?=buffers allocated)", "N ", text)  # a search for holders makes some in TensorFlow
     # The last steps of a loop are equally large, and which one is largest depends on when TensorFlow frees.
     text = re.sub(r"(?<=Peak memory is )[\d.]+|(?<=Peak memory: )[\d.]+|(?<=, in step )\d+", "N", text)
     text = re.sub(r"[\d.]+ ([KMG]iB \(\d+%\) of it not used again)", r"N \1", text)

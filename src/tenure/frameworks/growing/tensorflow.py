@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import weakref
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 from tensorflow.python.client import session
 from tensorflow.python.eager import backprop
 from tensorflow.python.eager.polymorphic_function import transform
-from tensorflow.python.framework import dtypes, errors
+from tensorflow.python.framework import errors
 
 from tenure import sites, stacks
 from tenure.frameworks.base import Buffer, Crowd, Growing, Source
@@ -132,23 +131,13 @@ class Tensorflow:
         if isinstance(handle, backprop.GradientTape):
             return {"persistent": bool(getattr(handle, "_persistent", False))}
         info = ADAPTER.info(handle)
-        return {"shape": list(info.shape), "dtype": info.dtype, "bytes": _nbytes(handle), "whole": _nbytes(handle)}
+        return {"shape": list(info.shape), "dtype": info.dtype, "bytes": info.nbytes, "whole": info.nbytes}
 
 
 def _crowd(place: str, members: list[tuple[int, int, Any]]) -> Crowd:
     tensors = [tensor for *_, tensor in members]
-    nbytes = sum(_nbytes(tensor) for tensor in tensors)
+    nbytes = sum(ADAPTER.info(tensor).nbytes for tensor in tensors)
     return Crowd("tensorflow", "buffers", place, len(tensors), nbytes, len({step for _, step, _ in members}), members=tensors)  # fmt: skip
-
-
-def _nbytes(tensor: Any) -> int:
-    """The bytes of a tensor; of a variable's handle, those of its value."""
-    known = getattr(tensor, "_handle_data", None) if tensor.dtype == dtypes.resource else None
-    if known is None or len(known.shape_and_type) != 1:
-        return ADAPTER.info(tensor).nbytes
-    value = known.shape_and_type[0]
-    sizes = [one.size for one in value.shape.dim]
-    return math.prod(sizes) * dtypes.as_dtype(value.dtype).size if min(sizes, default=0) >= 0 else 0
 
 
 def _goes_on(grown: Sequence[int], runs: int) -> bool:
