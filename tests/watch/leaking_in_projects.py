@@ -98,21 +98,6 @@ def main():
 main()
 """,
     ),
-    "reports of finished trainings": (
-        "TN312",
-        """
-import keras, numpy as np
-def trial(width):
-    layers = [keras.layers.Input((6,)), keras.layers.Dense(width, activation="relu"), keras.layers.Dense(1)]
-    model = keras.Sequential(layers)
-    model.compile("sgd", "mse", run_eagerly=True)
-    return model.fit(np.ones((32, 6)), np.ones((32, 1)), batch_size=8, verbose=0)
-reports = []
-for n in range(24):
-    reports.append(trial(512 + n))  # held
-print(min(report.history["loss"][0] for report in reports) < 9)
-""",
-    ),
     "a loop that closes over each round's target": (
         "TN311",
         """

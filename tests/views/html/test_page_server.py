@@ -165,7 +165,7 @@ def test_zoom_brings_detail_and_buffers_are_told_one_by_one(opened, server, made
     )
     assert after != before
     page.locator("#sites a", has_text=f"training.py:{made}").first.click()
-    page.until("document.getElementById('lives-count')?.textContent.includes('in the time that is seen')")
+    page.until("document.getElementById('lives-count')?.textContent.includes('in the visible interval')")
     page.keyboard.press("0")
     page.until("document.documentElement.dataset.detail === ''")
 
